@@ -1,0 +1,265 @@
+"""Runs one snippet in a fresh process, with a time limit, and says what came of it.
+
+The process gets a session, and so a group, of its own and an empty working folder. Whatever it does — hang, crash,
+exit, print without end, leave children behind — run() returns an outcome with a status and a reason, and nothing of
+the snippet's is left running.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from kitchen.snippet import Snippet
+
+CHILD = Path(__file__).resolve().parent / "child.py"
+#: Kept of each output stream.
+TAIL_BYTES = 4000
+#: A snippet that prints more than this is broken: it is stopped.
+MAX_OUTPUT_BYTES = 64 * 1024 * 1024
+#: How long processes of the group may take to end by themselves after the snippet has.
+GRACE_S = 3.0
+#: Every process of one run carries this variable, also those that left the group.
+MARK = "COMPILE_KITCHEN_RUN"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one run. ``wall_s`` in seconds, from start of the process to its end."""
+
+    status: str
+    reason: str | None
+    rows: list[dict[str, Any]]
+    wall_s: float
+    stdout_tail: str
+    stderr_tail: str
+
+
+class _Tail(threading.Thread):
+    """Drains a pipe, keeps its last bytes and counts them all."""
+
+    def __init__(self, pipe: IO[bytes]) -> None:
+        super().__init__(daemon=True)
+        self.pipe = pipe
+        self.total = 0
+        self._kept: deque[bytes] = deque()
+        self._size = 0
+        self._lock = threading.Lock()
+        self.start()
+
+    def run(self) -> None:
+        # A pipe that a left-behind process holds open is closed under us once that is killed.
+        with contextlib.suppress(OSError, ValueError):
+            while block := os.read(self.pipe.fileno(), 65536):
+                with self._lock:
+                    self.total += len(block)
+                    self._kept.append(block)
+                    self._size += len(block)
+                    while self._size - len(self._kept[0]) >= TAIL_BYTES:
+                        self._size -= len(self._kept.popleft())
+
+    def text(self) -> str:
+        with self._lock:
+            data = b"".join(self._kept)
+        text = data[-TAIL_BYTES:].decode("utf-8", "replace").replace("\x00", "�")
+        return f"… ({self.total} bytes, the last {TAIL_BYTES} are kept)\n{text}" if self.total > TAIL_BYTES else text
+
+
+def run(
+    snippet: Snippet,
+    arguments: dict[str, Any] | None = None,
+    *,
+    limit_s: float | None = None,
+    python: str = sys.executable,
+    env: dict[str, str] | None = None,
+    check_only: bool = False,
+) -> Outcome:
+    """Runs ``snippet`` with ``run(**arguments)``.
+
+    ``limit_s`` is in seconds (default: the snippet's own). ``env`` is added to this process's environment.
+    ``check_only`` checks dependencies and needs, and runs nothing. KeyboardInterrupt stops the snippet and goes on to
+    the caller; OSError is raised where no temporary folder can be made; everything else that can happen is an Outcome.
+    """
+    limit = snippet.limit_s if limit_s is None else limit_s
+    token = uuid.uuid4().hex
+    with tempfile.TemporaryDirectory(prefix="kitchen-run-", ignore_cleanup_errors=True) as folder:
+        work = Path(folder, "work")
+        work.mkdir()
+        job, out = Path(folder, "job.json"), Path(folder, "answer.json")
+        job.write_text(
+            json.dumps(
+                {
+                    "path": str(snippet.path.resolve()),
+                    "name": snippet.name,
+                    "needs": snippet.needs,
+                    "dependencies": snippet.dependencies,
+                    "arguments": arguments or {},
+                    "check_only": check_only,
+                    "out": str(out),
+                }
+            ),
+            "utf-8",
+        )
+        began = time.monotonic()
+        process = subprocess.Popen(
+            [python, str(CHILD), "run", str(job)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=work,
+            env={
+                **os.environ,
+                "PYTHONIOENCODING": "utf-8",
+                "PYTHONDONTWRITEBYTECODE": "1",
+                **(env or {}),
+                MARK: token,
+            },
+            start_new_session=True,
+        )
+        assert process.stdout is not None
+        assert process.stderr is not None
+        stdout, stderr = _Tail(process.stdout), _Tail(process.stderr)
+        stopped = None
+        left: list[str] = []
+        try:
+            stopped = _wait(process, began + limit, (stdout, stderr))
+            wall_s = time.monotonic() - began
+            if stopped is None:
+                left = _wait_for_group(process.pid, token)
+        finally:
+            # Also on KeyboardInterrupt: nothing of ours stays behind.
+            _kill(process, token)
+            for tail in (stdout, stderr):
+                tail.join(2)
+                with contextlib.suppress(OSError):
+                    tail.pipe.close()
+        answer = _answer(out)
+
+    rows: list[dict[str, Any]]
+    if stopped == "limit":
+        status, reason, rows = "timeout", f"stopped after its limit of {limit:g} s", []
+    elif stopped == "output":
+        status, reason, rows = (
+            "failed",
+            f"stopped: wrote more than {MAX_OUTPUT_BYTES // 2**20} MiB of output",
+            [],
+        )
+    elif answer is None:
+        status, reason, rows = "failed", _death(process.returncode), []
+    else:
+        status, reason, rows = answer["status"], answer["reason"], answer["rows"]
+        if process.returncode != 0:
+            status, reason, rows = (
+                "failed",
+                f"{_death(process.returncode)} after it had returned its rows",
+                [],
+            )
+    if left:
+        note = f"left {len(left)} process{'es' if len(left) > 1 else ''} behind, stopped: {', '.join(left)}"
+        reason = f"{reason}; {note}" if reason else note
+    return Outcome(status, reason[:4000] if reason else None, rows, round(wall_s, 3), stdout.text(), stderr.text())
+
+
+def _wait(process: subprocess.Popen[bytes], deadline: float, tails: tuple[_Tail, _Tail]) -> str | None:
+    """Waits for the end; returns why it must be stopped before, if so."""
+    pause = 0.005
+    while True:
+        try:
+            process.wait(min(pause, max(deadline - time.monotonic(), 0.001)))
+            return None
+        except subprocess.TimeoutExpired:
+            pause = min(pause * 2, 0.25)
+        if sum(tail.total for tail in tails) > MAX_OUTPUT_BYTES:
+            return "output"
+        if time.monotonic() >= deadline:
+            return "limit"
+
+
+def _answer(out: Path) -> dict[str, Any] | None:
+    """The child's answer; None where it died before it gave one. It is renamed into place, so never half."""
+    try:
+        data: dict[str, Any] = json.loads(out.read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    return data
+
+
+def _death(code: int) -> str:
+    if code >= 0:
+        return f"ended with exit code {code} without returning rows"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    what = {
+        "SIGSEGV": " (segmentation fault)",
+        "SIGABRT": " (abort)",
+        "SIGKILL": " (killed, for example by the system for want of memory)",
+        "SIGBUS": " (bus error)",
+        "SIGFPE": " (arithmetic error)",
+        "SIGILL": " (illegal instruction)",
+    }.get(name, "")
+    return f"crashed with {name}{what}"
+
+
+# ---- processes -------------------------------------------------------------------------------------------
+
+
+def _alive(group: int, token: str) -> dict[int, str]:
+    """Processes of the group, or that carry the token in their environment: pid → command.
+
+    Reads /proc; on a system without it only the group can be signalled, and the result is empty.
+    """
+    found: dict[int, str] = {}
+    mark = f"{MARK}={token}".encode()
+    for entry in Path("/proc").glob("[0-9]*"):
+        pid = int(entry.name)
+        try:
+            stat = (entry / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+            if stat[0] == "Z":
+                continue
+            if int(stat[2]) != group and mark not in (entry / "environ").read_bytes().split(b"\0"):
+                continue
+            words = (entry / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
+        except OSError:
+            continue
+        found[pid] = " ".join(Path(w).name if i == 0 else w for i, w in enumerate(words) if w)[:80] or f"pid {pid}"
+    return found
+
+
+def _wait_for_group(group: int, token: str) -> list[str]:
+    """Lets helpers that end by themselves do so (Inductor's compile workers); returns who is still there."""
+    deadline = time.monotonic() + GRACE_S
+    while alive := _alive(group, token):
+        if time.monotonic() >= deadline:
+            return sorted(alive.values())
+        time.sleep(0.02)
+    return []
+
+
+def _kill(process: subprocess.Popen[bytes], token: str) -> None:
+    """Kills the group and whoever left it, until nobody is there."""
+    for _ in range(20):
+        with contextlib.suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
+        alive = _alive(process.pid, token)
+        for pid in alive:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        if process.poll() is not None and not alive:
+            return
+        time.sleep(0.02)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(5)
