@@ -135,6 +135,7 @@ class _Measuring:
         self.arguments, self.out = arguments, out
         self.report = Report()
         self.run: dict[str, Any] = {}
+        self.started = results.utc_now()
 
     def say(self, text: str) -> None:
         print(text, file=self.out, flush=True)
@@ -235,13 +236,14 @@ class _Measuring:
                 results.load_machine(place)
             else:
                 results.write_json(described, self.here, "machine")
-            started = results.utc_now()
-            self.report.folder = results.new_run_folder(self.root, self.here["name"], self.probed["torch"], started)
+            self.report.folder = results.new_run_folder(
+                self.root, self.here["name"], self.probed["torch"], self.started
+            )
             self.run = {
                 "format": results.RUN_FORMAT,
                 "version": results.VERSION,
                 "machine": self.here["name"],
-                "started": started,
+                "started": self.started,
                 "finished": None,
                 "status": "running",
                 "reason": None,

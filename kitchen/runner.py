@@ -95,8 +95,9 @@ def run(
     limit = snippet.limit_s if limit_s is None else limit_s
     token = uuid.uuid4().hex
     with tempfile.TemporaryDirectory(prefix="kitchen-run-", ignore_cleanup_errors=True) as folder:
-        work = Path(folder, "work")
+        work, temporary = Path(folder, "work"), Path(folder, "tmp")
         work.mkdir()
+        temporary.mkdir()
         job, out = Path(folder, "job.json"), Path(folder, "answer.json")
         job.write_text(
             json.dumps(
@@ -121,6 +122,8 @@ def run(
             cwd=work,
             env={
                 **os.environ,
+                # A killed snippet cleans nothing up; what it left here goes with the folder.
+                "TMPDIR": str(temporary),
                 "PYTHONIOENCODING": "utf-8",
                 "PYTHONDONTWRITEBYTECODE": "1",
                 **(env or {}),

@@ -259,6 +259,19 @@ def test_the_snippet_works_in_a_folder_of_its_own(tmp_path: Path) -> None:
     assert not Path(result.rows[0]["cwd"]).exists(), "it is removed afterwards"
 
 
+def test_what_a_killed_snippet_left_in_the_temporary_folder_is_removed(tmp_path: Path) -> None:
+    note = tmp_path / "where"
+    code = f"""
+    import tempfile, time
+    with open({str(note)!r}, "w") as file:
+        file.write(tempfile.mkdtemp())
+    time.sleep(300)
+    """
+    assert outcome(tmp_path, code, limit_s=2).status == "timeout"
+    assert note.read_text()
+    assert not Path(note.read_text()).exists()
+
+
 def test_it_sees_neither_our_code_nor_our_arguments(tmp_path: Path) -> None:
     code = (
         "import sys\nreturn [{'argv': ' '.join(sys.argv), 'ours': any(m.startswith('kitchen') for m in sys.modules)}]"

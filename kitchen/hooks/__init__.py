@@ -1,0 +1,1 @@
+"""The MkDocs hooks of the site, one module a job; `hooks:` in mkdocs.yml lists them in the order they run."""

@@ -1,0 +1,83 @@
+"""Tell the page functions which page is being built, and turn their errors into a failed build."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from jinja2 import Environment
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import Files
+from mkdocs.structure.pages import Page
+
+from kitchen.hooks.common import is_root, language
+
+_errors: list[str] = []
+_SEARCH_DIALOG = re.compile(r'(<div class="md-search" data-md-component="search" role="dialog")(?=>)')
+_PREFORMATTED = re.compile(r"(<(?:pre|svg|textarea)\b.*?</(?:pre|svg|textarea)>)", re.DOTALL)
+_HAN = r"[\u3000-\u303f\u3400-\u9fff\uff00-\uffef\u2014\u2018-\u201d\u2026]"
+_INLINE = r"(?:</?(?:strong|em|a|span|mark)\b[^>]*>)*"
+_CHINESE_BREAK = re.compile(rf"({_HAN}{_INLINE})\n[ \t]*({_INLINE}{_HAN})")
+_SEARCH_LABEL = {"en": "Search", "zh": "搜索"}
+
+
+def on_pre_build(config: MkDocsConfig) -> None:
+    """Forget the errors of an earlier build (under `mkdocs serve`)."""
+    _errors.clear()
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Set the state that `kitchen.page` reads; the home page is shown without side columns."""
+    if is_root(config):
+        return markdown
+    from kitchen.page import state
+
+    state.begin(
+        language=language(config),
+        source=Path(page.file.abs_src_path or page.file.src_uri),
+        url=page.url,
+        markdown=markdown,
+    )
+    if page.is_homepage:
+        page.meta.setdefault("hide", ["navigation", "toc"])
+    return markdown
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Collect what the page functions found wrong on this page."""
+    if is_root(config):
+        return html
+    collect_errors()
+    return join_chinese_lines(html) if language(config) == "zh" else html
+
+
+def join_chinese_lines(html: str) -> str:
+    """Take out line breaks between Chinese characters, where the browser would show a space."""
+    parts = _PREFORMATTED.split(html)
+    parts[::2] = [_CHINESE_BREAK.sub(r"\1\2", part) for part in parts[::2]]
+    return "".join(parts)
+
+
+def collect_errors() -> bool:
+    """Take over the errors the page functions left, and say whether there were any."""
+    from kitchen.page import state
+
+    found = list(dict.fromkeys(state.errors))
+    state.errors.clear()
+    _errors.extend(found)
+    return bool(found)
+
+
+def on_env(env: Environment, config: MkDocsConfig, files: Files) -> Environment:
+    """All pages are read: fail with every error at once, in plain builds as in strict ones."""
+    if _errors:
+        raise PluginError("\n".join(_errors))
+    return env
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    """Name the theme's search dialog for screen readers; the theme leaves it without a label."""
+    if is_root(config):
+        return output
+    return _SEARCH_DIALOG.sub(rf'\1 aria-label="{_SEARCH_LABEL[language(config)]}"', output, count=1)

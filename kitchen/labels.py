@@ -1,0 +1,142 @@
+"""The words of the pages: every column, value, note and message in English and Chinese, from labels.toml.
+
+A column without a label is shown by its own name, with the unit that its name ends in: a record from a newer
+snippet still shows. The tests hold the real records to full labels.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from kitchen.context import Language, PageError, did_you_mean
+from kitchen.format import escape
+
+LABELS = Path(__file__).with_name("labels.toml")
+
+#: Column name endings and the unit they mean (the snippet contract: units in the key).
+SUFFIXES = ("ns", "us", "ms", "s", "kib", "mib", "gib", "gbs", "ratio", "percent")
+
+#: A blank that a Chinese sentence keeps beside Latin words has no place between two Chinese characters or signs.
+_CHINESE = "\u3000-\u303f\u4e00-\u9fff\uff00-\uffef"
+_CHINESE_GAP = re.compile(rf"(?<=[{_CHINESE}]) +(?=[{_CHINESE}])|(?<=[，。：；、）]) +|(?<=\S) +(?=[，。：；、（])")
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its words in the language asked for, and how its values are shown.
+
+    ``unit`` is one of kitchen.format.LADDERS; ``format`` is number, integer, count, scientific, text or code;
+    ``spread`` names the columns of the lower and upper end; ``best`` is ``min``, ``max`` or empty.
+    """
+
+    name: str
+    label: str
+    meaning: str
+    unit: str
+    format: str
+    spread: tuple[str, str] | None
+    best: str
+    labelled: bool
+    per_cell: bool = False
+
+
+@lru_cache(maxsize=4)
+def _read(path: Path, mtime_ns: int) -> dict[str, Any]:
+    with path.open("rb") as file:
+        return tomllib.load(file)
+
+
+def data() -> dict[str, Any]:
+    """labels.toml as it stands now (read again when the file changes, so that serving shows an edit)."""
+    return _read(LABELS, LABELS.stat().st_mtime_ns)
+
+
+def _suffix_unit(name: str) -> str:
+    for suffix in SUFFIXES:
+        if name.endswith(f"_{suffix}"):
+            return suffix
+    return ""
+
+
+def column(name: str, language: Language, snippet: str = "") -> Column:
+    """The column's words and format. ``"inductor/fusion.n"`` in labels.toml goes before ``n`` for that snippet."""
+    columns = data()["columns"]
+    entry = columns.get(f"{snippet}.{name}") or columns.get(name)
+    if entry is None:
+        return Column(name, name, "", _suffix_unit(name), "", None, "", labelled=False)
+    spread = entry.get("spread")
+    return Column(
+        name=name,
+        label=entry[language],
+        meaning=entry[f"{language}_meaning"],
+        unit=entry.get("unit", _suffix_unit(name)),
+        format=entry.get("format", ""),
+        spread=(spread[0], spread[1]) if spread else None,
+        best=entry.get("best", ""),
+        labelled=True,
+        per_cell=entry.get("per_cell", False),
+    )
+
+
+def is_spread_end(name: str, snippet: str, columns: set[str]) -> bool:
+    """True where ``name`` is the lower or upper end of another column in ``columns``."""
+    return any(name in spread for other in columns if (spread := column(other, "en", snippet).spread) and other != name)
+
+
+def text_value(column_name: str, value: str, language: Language) -> str:
+    """A text value of a record in the page's words, or as it is. Not yet escaped."""
+    found = data()
+    words = found["columns"].get(column_name, {}).get("words", column_name)
+    entry = found["values"].get(words, {}).get(value)
+    if entry is not None:
+        return str(entry[language])
+    return note(value, language)
+
+
+def note(value: str, language: Language) -> str:
+    """A note of a record in the page's words where we know it, else as it is. Not yet escaped."""
+    for entry in data().get("notes", []):
+        match = re.fullmatch(entry["pattern"], value, re.DOTALL)
+        if match:
+            words: str = entry[language]
+            for index, group in enumerate(match.groups(), start=1):
+                words = words.replace(f"{{{index}}}", group or "")
+            return words
+    return value
+
+
+def message(key: str, language: Language, *, count: int | None = None, **params: str) -> str:
+    """A sentence of ours with ``params`` filled in.
+
+    ``params`` stand in the page as they are: escape what comes from a record. ``count`` == 1 takes the
+    singular where the language has one.
+    """
+    messages = data()["messages"]
+    if key not in messages:
+        raise PageError(f"labels.toml has no message {key!r}{did_you_mean(key, messages)}")
+    entry = messages[key]
+    words: str = entry.get(f"{language}_one", entry[language]) if count == 1 else entry[language]
+    filled = words.format(**params)
+    return _CHINESE_GAP.sub("", filled) if language == "zh" else filled
+
+
+def listing(items: list[str], language: Language) -> str:
+    """``a, b and c``; ``a、b 和 c``."""
+    if len(items) < 2:
+        return "".join(items)
+    comma, last = (", ", " and ") if language == "en" else ("、", "和")
+    return comma.join(items[:-1]) + last + items[-1]
+
+
+def name_of(column_name: str, value: object, language: Language) -> str:
+    """A value of a record as a name in a sentence: translated and escaped."""
+    found = data()
+    words = found["columns"].get(column_name, {}).get("words", column_name)
+    entry = found["values"].get(words, {}).get(str(value), {})
+    name = entry.get(f"{language}_name")
+    return escape(name if name is not None else text_value(column_name, str(value), language))

@@ -1,0 +1,245 @@
+"""A snippet's rows as an HTML table in the page's language."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kitchen import blocks, data, labels
+from kitchen.context import Language, State
+from kitchen.data import Row, View, Where
+from kitchen.format import DASH, Scale, count, decimals, escape, number, scale_of, scientific, shared_scale, with_unit
+from kitchen.labels import Column
+
+#: A text longer than this is no table cell; the default columns leave such a column out.
+LONG = 200
+
+
+def default_columns(name: str, rows: list[Row], language: Language) -> list[str]:
+    """Every column worth a place: no samples, no ends of a spread, nothing that is empty or long in all rows."""
+    names: dict[str, None] = {}
+    for row in rows:
+        names.update(dict.fromkeys(row))
+    present = set(names)
+    kinds = {row.get("kind") for row in rows}
+    chosen = []
+    for column in names:
+        values = [row.get(column) for row in rows]
+        if column.startswith("samples_") or labels.is_spread_end(column, name, present):
+            continue
+        if column == "kind" and len(kinds) == 1:
+            continue
+        # Where all is well, the status says nothing; where not, the row carries a badge and its reason.
+        if column in ("status", "note") or all(value is None for value in values):
+            continue
+        if any(isinstance(v, str) and (len(v) > LONG or "\n" in v) for v in values):
+            continue
+        chosen.append(column)
+    return chosen
+
+
+def sorted_rows(rows: list[Row], sort: str | None) -> list[Row]:
+    """By one column, ``-`` before it for descending; rows without the value keep their order at the end."""
+    if not sort:
+        return rows
+    name, descending = sort.removeprefix("-"), sort.startswith("-")
+    with_value = [row for row in rows if row.get(name) is not None and data.row_ok(row)]
+    without = [row for row in rows if not (row.get(name) is not None and data.row_ok(row))]
+    numbers = all(data.numeric(row[name]) is not None for row in with_value)
+    ordered = sorted(with_value, key=lambda row: row[name] if numbers else str(row[name]), reverse=descending)
+    return ordered + without
+
+
+def _ends(column: Column, row: Row) -> tuple[float, float] | None:
+    if column.spread is None:
+        return None
+    low, high = (data.numeric(row.get(name)) for name in column.spread)
+    return None if low is None or high is None else (low, high)
+
+
+def best_row(column: Column, rows: list[Row]) -> int | None:
+    """The row with the best value, or None where its spread overlaps another's: then nothing is best."""
+    known, compared = [], 0
+    for index, row in enumerate(rows):
+        value = data.numeric(row.get(column.name)) if data.row_ok(row) else None
+        if value is None:
+            continue
+        compared += 1
+        if row.get("verdict") in ("slower", "no difference"):
+            continue  # what the measurement itself calls no better is never praised
+        low, high = _ends(column, row) or (value, value)
+        known.append((low, high, index) if column.best == "min" else (-high, -low, index))
+    if not column.best or not known or compared < 2:
+        return None
+    known.sort()
+    end, index = known[0][1:]
+    return index if len(known) == 1 or end < known[1][0] else None
+
+
+def _scale(column: Column, rows: list[Row]) -> Scale | None:
+    numbers: list[float] = []
+    for row in rows:
+        value = data.numeric(row.get(column.name))
+        if value is not None and data.row_ok(row):
+            numbers.append(value)
+    if column.per_cell:
+        return None
+    return shared_scale(numbers, column.unit)
+
+
+def format_number(column: Column, value: float, scale: Scale | None) -> str:
+    """A value of a column, without its unit where the column shares one."""
+    if column.format == "scientific":
+        return scientific(value)
+    if column.format == "count":
+        return count(value)
+    if column.format == "integer" or (isinstance(value, int) and column.unit == ""):
+        return number(round(value))
+    own = scale or scale_of(value, column.unit)
+    shown = number(float(value) * own.factor)
+    # A ratio carries its sign in each cell: a bare 1.32 reads as anything.
+    return shown if scale and own.symbol != "×" else with_unit(shown, own.symbol)
+
+
+def number_cell(column: Column, row: Row, scale: Scale | None) -> str:
+    """A number with its spread, low–high, in small print under it."""
+    value = data.numeric(row.get(column.name))
+    assert value is not None
+    shown = format_number(column, value, scale)
+    ends = _ends(column, row)
+    if ends is None or column.format in ("integer", "scientific"):
+        return shown
+    own = scale or scale_of(value, column.unit)
+    if ends == (value, value):
+        return shown
+    places = decimals(value * own.factor)
+    whole = column.format == "count"
+    low, high = (count(end) if whole else number(end * own.factor, places) for end in ends)
+    return f'{shown}<br><small class="ck-spread">{low}{DASH}{high}</small>'
+
+
+def text_cell(column: Column, value: Any, language: Language) -> str:
+    """A text or truth value. Names of back ends and calls are code; a value with a translation is words."""
+    if isinstance(value, bool):
+        return "✓" if value else "✗"
+    if isinstance(value, list):
+        return escape(", ".join(str(v) for v in value[:8]) + (" …" if len(value) > 8 else ""))
+    shown = labels.text_value(column.name, str(value), language)
+    return f"<code>{escape(shown)}</code>" if column.format == "code" and shown == value else escape(shown)
+
+
+def _cell(column: Column, row: Row, scale: Scale | None, best: bool, language: Language) -> str:
+    value = row.get(column.name)
+    if column.name == "status" and isinstance(value, str):
+        return f"<td>{blocks.status_badge(value, language)}</td>"
+    if value is None and column.name == "break_even" and row.get("break_even_text"):
+        # No count is not a gap in the measurement: the record says "never".
+        return f'<td class="num">{labels.name_of("break_even_text", row["break_even_text"], language)}</td>'
+    if value is None:
+        css = "muted" if column.format in ("text", "code") else "num muted"
+        return f'<td class="{css}">{blocks.missing(language)}</td>'
+    if data.numeric(value) is not None:
+        css = "num best" if best else "num"
+        return f'<td class="{css}">{number_cell(column, row, scale)}</td>'
+    return f"<td>{text_cell(column, value, language)}</td>"
+
+
+def _row_header(column: Column, row: Row, scale: Scale | None, language: Language) -> str:
+    value = row.get(column.name)
+    if value is None:
+        shown = blocks.missing(language)
+    elif data.numeric(value) is not None:
+        shown = number_cell(column, row, scale)
+    else:
+        shown = text_cell(column, value, language)
+    mark = f' data-backend="{escape(value)}"' if column.name in ("backend", "other") else ""
+    return f'<th scope="row"{mark}>{shown}</th>'
+
+
+def _broken_row(columns: list[Column], row: Row, language: Language) -> str:
+    """A row that is not ok: its leading texts, then one wide cell with the badge and the reason."""
+    cells = []
+    rest = list(columns)
+    while rest and rest[0].name not in ("status", "note") and isinstance(row.get(rest[0].name), str):
+        cells.append(f"<td>{text_cell(rest[0], row[rest[0].name], language)}</td>")
+        rest.pop(0)
+    reason = row.get("note") or row.get("reason")
+    words = labels.note(str(reason), language) if reason else labels.message("no_reason", language)
+    told = f"{blocks.status_badge(str(row['status']), language)} {escape(words)}"
+    if rest:
+        cells.append(f'<td class="muted" colspan="{len(rest)}">{told}</td>')
+    elif cells:
+        cells[-1] = cells[-1].replace("</td>", f"<br>{told}</td>")
+    return "".join(cells)
+
+
+def _header(column: Column, scale: Scale | None) -> str:
+    label = escape(column.label)
+    if column.meaning:
+        label = f'<abbr title="{escape(column.meaning)}">{label}</abbr>'
+    numeric = column.format not in ("text", "code")
+    if scale and scale.symbol not in ("", "×") and numeric:
+        label += f' <span class="ck-unit">{escape(scale.symbol)}</span>'
+    return label
+
+
+def html_table(name: str, columns: list[str], rows: list[Row], language: Language, *, region: str = "") -> str:
+    """The table in its scroll box. ``columns[0]`` is the header of each row."""
+    shown = [labels.column(column, language, name) for column in columns]
+    scales = [_scale(column, rows) for column in shown]
+    bests = [best_row(column, rows) for column in shown]
+    has_numbers = [any(data.numeric(row.get(c.name)) is not None for row in rows) for c in shown]
+    has_numbers[0] = False  # the header of a row is never set flush right
+    label = labels.message("table_region", language, name=escape(region or name))
+    lines = [
+        f'<div class="ck-scroll" tabindex="0" role="region" aria-label="{label}">',
+        '<table class="ck-table">',
+        "<thead>",
+        "<tr>"
+        + "".join(
+            f'<th scope="col"{" class=" + chr(34) + "num" + chr(34) if numbers else ""}>{_header(c, s)}</th>'
+            for c, s, numbers in zip(shown, scales, has_numbers, strict=True)
+        )
+        + "</tr>",
+        "</thead>",
+        "<tbody>",
+    ]
+    for index, row in enumerate(rows):
+        cells = _row_header(shown[0], row, scales[0], language)
+        if data.row_ok(row):
+            cells += "".join(
+                _cell(column, row, scale, best == index, language)
+                for column, scale, best in list(zip(shown, scales, bests, strict=True))[1:]
+            )
+        elif len(shown) > 1:
+            cells += _broken_row(shown[1:], row, language)
+        else:
+            cells = cells.replace("</th>", f" {blocks.status_badge(str(row['status']), language)}</th>")
+        lines.append(f"<tr>{cells}</tr>")
+    return "\n".join([*lines, "</tbody>", "</table>", "</div>"])
+
+
+def table(
+    state: State,
+    name: str,
+    *,
+    columns: list[str] | None,
+    where: Where | None,
+    sort: str | None,
+    caption: str | None,
+) -> str:
+    """See kitchen.page.table."""
+    shown = data.views(name)
+    wanted = [*(columns or []), *([sort.removeprefix("-")] if sort else [])]
+    data.check_columns(name, shown, wanted)
+    data.check_where(name, shown, where)
+
+    def body(view: View) -> str:
+        rows = sorted_rows(data.select(view.record.rows, where), sort)
+        if not rows:
+            return f'<p class="ck-missing">{labels.message("no_such_row", state.language)}</p>'
+        chosen = columns or default_columns(name, rows, state.language)
+        head = f'<p class="ck-caption">{escape(caption)}</p>\n\n' if caption else ""
+        region = caption or f"{name}, {view.machine.title}"
+        return head + html_table(name, chosen, rows, state.language, region=region)
+
+    return blocks.per_machine(state, name, shown, body)

@@ -1,0 +1,122 @@
+"""A browser and a server for the tests that look at pages as a reader does."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing: a test prints what it needs."""
+
+
+@pytest.fixture(scope="session")
+def server(built_site: Path, site_port: int) -> Iterator[str]:
+    """The built site on a port of this machine; its address without a slash at the end."""
+    handler = functools.partial(_Quiet, directory=str(built_site))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", site_port), handler) as httpd:
+        threading.Thread(target=httpd.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{site_port}"
+        httpd.shutdown()
+
+
+def _missing(reason: str) -> None:
+    if os.environ.get("REQUIRE_BROWSER") == "1":
+        pytest.fail(f"REQUIRE_BROWSER=1, but {reason}")
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Chromium: the one named in $CHROMIUM, else the system's. Skips, or fails with REQUIRE_BROWSER=1, without one."""
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        _missing("the playwright package is not installed")
+    program = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    if program is None or not Path(program).exists():
+        _missing(f"there is no Chromium here ({program or 'not on the PATH'}); set CHROMIUM to its path")
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=program, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+@dataclass
+class Visit:
+    """One page in its own browser context, with what went wrong while it was open."""
+
+    page: Any
+    server: str
+    outside: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    console: list[str] = field(default_factory=list)
+
+    def go(self, path: str) -> None:
+        """Load another path of the site from anew, and wait until nothing is loading any more."""
+        self.page.goto(self.server + path, wait_until="networkidle")
+
+    def faults(self) -> list[str]:
+        return [*self.outside, *self.failed, *self.console]
+
+
+@pytest.fixture
+def visit(browser: Any, server: str) -> Iterator[Callable[..., Visit]]:
+    """Open a path of the site: `visit("/en/", width=390, scheme="dark")`."""
+    contexts = []
+
+    def open_page(
+        path: str, *, width: int = 1280, scheme: str = "light", locale: str = "en-US", **options: Any
+    ) -> Visit:
+        context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, locale=locale, **options
+        )
+        contexts.append(context)
+        seen = Visit(context.new_page(), server)
+        page = seen.page
+        page.on("request", lambda request: _note_outside(seen, server, request.url))
+        page.on("requestfailed", lambda request: seen.failed.append(f"failed: {request.url} {request.failure}"))
+        page.on("response", lambda answer: _note_failure(seen, answer.status, answer.url))
+        page.on("console", lambda message: _note_console(seen, message.type, message.text))
+        page.on("pageerror", lambda error: seen.console.append(f"uncaught: {error}"))
+        seen.go(path)
+        return seen
+
+    yield open_page
+    for context in contexts:
+        context.close()
+
+
+def _note_outside(seen: Visit, server: str, url: str) -> None:
+    if not url.startswith((server + "/", "data:", "blob:")):
+        seen.outside.append(f"request to another host: {url}")
+
+
+def _note_failure(seen: Visit, status: int, url: str) -> None:
+    if status >= 400:
+        seen.failed.append(f"{status}: {url}")
+
+
+def _note_console(seen: Visit, kind: str, text: str) -> None:
+    if kind in {"error", "warning"}:
+        seen.console.append(f"{kind}: {text}")

@@ -1,0 +1,547 @@
+"""Every snippet, copied alone into an empty folder, run on a small budget in a process of its own.
+
+Contract: flat rows of scalars that survive JSON, a status and a note, no times in a row that is not ok, nothing
+imported but the standard library and torch. Behaviour: the numbers of a row agree with each other.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib.util
+import itertools
+import json
+import math
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+Row = dict[str, Any]
+
+SNIPPETS = Path(__file__).parents[1] / "snippets"
+NAMES = sorted(str(path.relative_to(SNIPPETS).with_suffix("")) for path in SNIPPETS.rglob("*.py"))
+STATUSES = {"ok", "failed", "unavailable", "wrong", "not measured"}
+TIME_SUFFIXES = ("_s", "_ms", "_us", "_gbs", "_ratio")
+LIMIT_S = 240
+
+# Two of torch's own back ends fail at the first call or at torch.compile(); four more are planted.
+PLANTED = """
+import os, signal
+
+def wrong(graph, inputs):
+    return lambda *values: tuple(value + 1 for value in graph.forward(*values))
+
+def nan(graph, inputs):
+    return lambda *values: tuple(value * float("nan") for value in graph.forward(*values))
+
+def crash(graph, inputs):
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+def hang(graph, inputs):
+    import time
+    time.sleep(600)
+"""
+FAILING = ("no_such_backend", "aot_eager_decomp_partition_with_mode")
+BUDGETS: dict[str, Row] = {
+    "overview/four_backends": {
+        "backends": ("eager", "inductor", "cudagraphs", *FAILING, "planted_wrong", "planted_nan", "planted_crash"),
+        "repeats": 1,
+        "processes": 2,
+        "rounds": 4,
+        "block_ms": 3.0,
+        "steps": 1000,
+    },
+    "overview/total_time": {
+        "backends": ("eager", "inductor", "cudagraphs", *FAILING, "planted_crash"),
+        "repeats": 1,
+        "seconds": 0.3,
+    },
+    "overview/python_demo": {
+        "backends": ("none", "eager", "no_such_backend", "inductor", "cudagraphs"),
+        "iterations": 5,
+    },
+    "eager/launch_overhead": {"processes": 2, "rounds": 3, "block_ms": 2.0, "lengths": (1, 4, 16, 64)},
+    "inductor/fusion": {
+        "lengths": (1, 8),
+        "places": ("L2", "memory"),
+        "processes": 2,
+        "rounds": 3,
+        "block_ms": 3.0,
+    },
+}
+RUN = """
+import importlib.util, json, sys
+spec = importlib.util.spec_from_file_location("copy", sys.argv[1])
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+rows = module.run(**json.loads(sys.argv[2]))
+with open(sys.argv[3], "w") as file:
+    json.dump(rows, file, allow_nan=False)
+"""
+
+
+def run_alone(name: str, budget: Row) -> list[Row]:
+    """Return the rows of a snippet that lies alone in an empty folder, run with a budget."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        copy = Path(shutil.copy(SNIPPETS / f"{name}.py", folder))
+        site = Path(folder, "site")
+        (site / "planted-1.dist-info").mkdir(parents=True)
+        (site / "planted.py").write_text(PLANTED)
+        (site / "planted-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: planted\nVersion: 1\n")
+        entries = "\n".join(f"planted_{which} = planted:{which}" for which in ("wrong", "nan", "crash", "hang"))
+        (site / "planted-1.dist-info" / "entry_points.txt").write_text(f"[torch_dynamo_backends]\n{entries}\n")
+        answer = Path(folder, "rows.json")
+        process = subprocess.run(
+            [sys.executable, "-c", RUN, str(copy), json.dumps(budget), str(answer)],
+            cwd=folder,
+            env=os.environ | {"PYTHONPATH": str(site)},
+            timeout=LIMIT_S,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert process.returncode == 0, process.stderr[-2000:]
+        rows: list[Row] = json.loads(answer.read_text())
+    return rows
+
+
+@functools.cache
+def rows_of(name: str) -> list[Row]:
+    """Return the rows of a snippet, run once for all tests."""
+    return run_alone(name, BUDGETS[name])
+
+
+def of_kind(rows: list[Row], kind: str) -> list[Row]:
+    """Return the rows of one kind."""
+    return [row for row in rows if row["kind"] == kind]
+
+
+def load(name: str) -> ModuleType:
+    """Return a snippet as a module of this process."""
+    spec = importlib.util.spec_from_file_location(name.replace("/", "_"), SNIPPETS / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def on_cuda() -> bool:
+    """Tell whether this machine has a CUDA device."""
+    import torch
+
+    return bool(torch.cuda.is_available())
+
+
+def header(name: str) -> Row:
+    """Return the PEP 723 table of a snippet."""
+    lines = (SNIPPETS / f"{name}.py").read_text().splitlines()
+    assert lines[0] == "# /// script"
+    table = [line.removeprefix("#").removeprefix(" ") for line in lines[1 : lines.index("# ///")]]
+    return tomllib.loads("\n".join(table))
+
+
+# ---------------------------------------------------------------- contract
+
+
+def test_every_snippet_has_a_budget_here() -> None:
+    assert set(NAMES) == set(BUDGETS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_header_declares_what_the_snippet_needs(name: str) -> None:
+    table = header(name)
+    assert table["requires-python"] == ">=3.11"
+    assert table["dependencies"] == ["torch>=2.11"]
+    kitchen = table["tool"]["kitchen"]
+    assert set(kitchen["needs"]) <= {"cuda", "compiler", "triton", "redis-server"}
+    assert 0 < kitchen["limit_s"] <= 600
+    assert isinstance(kitchen["value"], int)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_snippet_imports_only_the_standard_library_and_torch(name: str) -> None:
+    tree = ast.parse((SNIPPETS / f"{name}.py").read_text())
+    roots = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            roots |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "a relative import does not survive copying"
+            roots.add((node.module or "").partition(".")[0])
+    assert roots <= set(sys.stdlib_module_names) | {"torch"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_snippet_is_documented_and_takes_its_budget_by_keyword(name: str) -> None:
+    tree = ast.parse((SNIPPETS / f"{name}.py").read_text())
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    assert ast.get_docstring(tree)
+    assert all(ast.get_docstring(function) for function in functions)
+    (run,) = (function for function in functions if function.name == "run")
+    assert not run.args.args
+    assert all(default is not None for default in run.args.kw_defaults)
+    # Nothing but the back ends, the budgets and a device decides what runs: no switch for tests.
+    text = (SNIPPETS / f"{name}.py").read_text().lower()
+    assert not {"pytest", "environ.get", "getenv", "unittest"} & set(text.replace("(", " ").split())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_keep_the_contract(name: str) -> None:
+    rows = rows_of(name)
+    assert rows
+    for row in rows:
+        assert row["status"] in STATUSES, row
+        for column, value in row.items():
+            if column.startswith("samples_"):
+                assert isinstance(value, list), column
+                assert all(isinstance(sample, int | float) and math.isfinite(sample) for sample in value), column
+            else:
+                assert value is None or isinstance(value, str | int | float), column
+                assert not isinstance(value, float) or math.isfinite(value), column
+        if row["status"] != "ok":
+            assert row["note"], row
+            times = {column: value for column, value in row.items() if column.endswith(TIME_SUFFIXES)}
+            assert not any(times.values()), f"a row without a result carries times: {times}"
+    assert json.loads(json.dumps(rows, allow_nan=False)) == rows
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_of_a_kind_share_their_columns(name: str) -> None:
+    columns: dict[str, set[str]] = {}
+    for row in rows_of(name):
+        if row["status"] == "ok":
+            assert columns.setdefault(row.get("kind", ""), set(row)) == set(row)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_docstring_names_every_column(name: str) -> None:
+    documented = ast.get_docstring(ast.parse((SNIPPETS / f"{name}.py").read_text())) or ""
+    for column in {column for row in rows_of(name) for column in row} - {"kind"}:
+        assert column in documented, column
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_main_prints_a_table(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    module = load(name)
+    rows = rows_of(name)
+    if hasattr(module, "main"):
+        module.run = lambda: rows  # type: ignore[attr-defined]
+        module.main([])
+    else:
+        module.print_table(rows)
+    printed = capsys.readouterr().out
+    for word in {str(row[key]) for row in rows for key in ("backend", "op", "place") if key in row}:
+        assert word in printed
+
+
+@pytest.mark.slow
+def test_a_copy_runs_as_a_script(tmp_path: Path) -> None:
+    copy = shutil.copy(SNIPPETS / "eager/launch_overhead.py", tmp_path)
+    process = subprocess.run(
+        [sys.executable, copy], cwd=tmp_path, timeout=LIMIT_S, capture_output=True, text=True, check=False
+    )
+    assert process.returncode == 0, process.stderr[-2000:]
+    assert "slope_us" in process.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["launch_overhead.py"], "left something behind"
+
+
+# ---------------------------------------------------------------- back ends that do not work
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["overview/four_backends", "overview/total_time", "overview/python_demo"])
+def test_a_broken_backend_is_a_row_and_the_others_go_on(name: str) -> None:
+    status = {row["backend"]: row["status"] for row in rows_of(name) if row.get("kind") in (None, "fit")}
+    note = {row["backend"]: row["note"] for row in rows_of(name) if row.get("kind") in (None, "fit")}
+    assert status["none"] == status["eager"] == status["inductor"] == "ok"
+    assert status["no_such_backend"] == "failed"
+    assert "InvalidBackend" in note["no_such_backend"]
+    if name == "overview/python_demo":
+        return
+    assert status["aot_eager_decomp_partition_with_mode"] == status["planted_crash"] == "failed"
+    assert "BackendCompilerFailed" in note["aot_eager_decomp_partition_with_mode"]
+    assert "SIGSEGV" in note["planted_crash"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["overview/four_backends", "overview/total_time", "overview/python_demo"])
+def test_cudagraphs_has_no_time_without_a_cuda_device(name: str) -> None:
+    if on_cuda():
+        pytest.skip("this machine has a CUDA device")
+    rows = [row for row in rows_of(name) if "cudagraphs" in (row.get("backend"), row.get("other"))]
+    assert [row["status"] for row in rows] == ["not measured"]
+    assert "CUDA" in rows[0]["note"]
+
+
+@pytest.mark.slow
+def test_a_wrong_result_gets_no_time() -> None:
+    rows = {row["backend"]: row for row in rows_of("overview/four_backends")}
+    assert rows["planted_wrong"]["max_rel_error"] > 0.1
+    assert rows["planted_nan"]["max_rel_error"] is None
+    for row in (rows["planted_wrong"], rows["planted_nan"]):
+        assert row["status"] == "wrong"
+        assert row["samples_us"] == []
+
+
+@pytest.mark.slow
+def test_a_backend_that_hangs_is_killed_and_the_others_go_on() -> None:
+    name = "overview/four_backends"
+    budget = {key: value for key, value in BUDGETS[name].items() if key != "backends"}
+    rows = run_alone(name, budget | {"backends": ("planted_hang",), "child_limit_s": 12.0})
+    status = {row["backend"]: (row["status"], row["note"]) for row in rows if row.get("kind") in (None, "fit")}
+    assert status["none"] == ("ok", None)
+    assert status["planted_hang"] == ("failed", "no answer within 12 s")
+
+
+# ---------------------------------------------------------------- overview/four_backends
+
+
+def measured_backends() -> Iterator[Row]:
+    """Yield the compiled rows of four_backends that have times."""
+    for row in rows_of("overview/four_backends"):
+        if row["status"] == "ok" and not row["backend"].startswith("none"):
+            yield row
+
+
+@pytest.mark.slow
+def test_four_backends_numbers_of_a_row_agree() -> None:
+    none = rows_of("overview/four_backends")[0]
+    assert none["backend"] == "none"
+    for row in measured_backends():
+        assert row["step_q1_us"] <= row["step_us"] <= row["step_q3_us"]
+        assert row["step_us"] == pytest.approx(statistics.median(row["samples_us"]))
+        assert len(row["samples_us"]) == row["processes"] * row["rounds"] == 8
+        assert row["speedup_low"] <= row["speedup_ratio"] <= row["speedup_high"]
+        # A median of ratios is not the ratio of the medians, but it is near.
+        assert row["speedup_ratio"] == pytest.approx(none["step_us"] / row["step_us"], rel=0.25)
+        assert row["saved_us"] == pytest.approx(none["step_us"] - row["step_us"])
+        assert row["total_s"] == pytest.approx(row["compile_cold_s"] + row["steps"] * row["step_us"] * 1e-6)
+        assert row["payoff_r"] == pytest.approx(row["saved_us"] * 1e-6 * row["steps"] / row["compile_cold_s"])
+        assert 0 < row["compile_cold_low_s"] <= row["compile_cold_s"] <= row["compile_cold_high_s"]
+        assert row["max_rel_error"] < 1e-4
+
+
+@pytest.mark.slow
+def test_four_backends_cold_compile_costs_more_than_warm() -> None:
+    (inductor,) = (row for row in measured_backends() if row["backend"] == "inductor")
+    assert inductor["compile_cold_s"] > 1.5 * inductor["compile_warm_s"]
+
+
+@pytest.mark.slow
+def test_four_backends_break_even_is_a_count_or_never() -> None:
+    for row in measured_backends():
+        if row["verdict"] == "faster":
+            assert isinstance(row["break_even"], int)
+            assert row["break_even"] > 0
+            assert row["break_even_text"] is None
+        else:
+            assert row["break_even"] is None
+            assert row["break_even_text"] == "never"
+
+
+def test_four_backends_payoff_of_a_faster_and_a_slower_step() -> None:
+    module = load("overview/four_backends")
+    faster: Row = {"backend": "b", "compile_cold_s": 2.0, "step_us": 50.0, "saved_us": 150.0, "steps": 100_000}
+    slower = faster | {"saved_us": -10.0, "verdict": "slower"}
+    blank: Row = {"break_even": None, "break_even_text": None}
+    faster |= blank | {"verdict": "faster"}
+    slower |= blank
+    unsure = faster | {"verdict": "no difference"}
+    for row in (faster, slower, unsure):
+        module.add_payoff(row)
+    assert faster["total_s"] == pytest.approx(7.0)
+    assert faster["payoff_r"] == pytest.approx(7.5)
+    assert faster["break_even"] == math.ceil(2.0 / 150e-6) == 13_334
+    assert slower["payoff_r"] == pytest.approx(-0.5)
+    assert (slower["break_even"], slower["break_even_text"]) == (None, "never")
+    assert (unsure["break_even"], unsure["break_even_text"]) == (None, "never")
+
+
+@pytest.mark.parametrize("name", ["overview/four_backends", "inductor/fusion"])
+def test_verdict_needs_an_interval_without_one_and_an_effect_above_the_noise(name: str) -> None:
+    judge = load(name).judge
+    assert judge(1.3, 1.2, 1.4, 0.02) == "faster"
+    assert judge(0.7, 0.6, 0.8, 0.02) == "slower"
+    assert judge(1.3, 0.9, 1.6, 0.02) == "no difference"
+    assert judge(1.01, 1.005, 1.02, 0.02) == "no difference"
+    assert judge(0.99, 0.985, 0.995, 0.02) == "no difference"
+
+
+@pytest.mark.parametrize("name", ["overview/four_backends", "inductor/fusion"])
+def test_bootstrap_sees_the_spread_between_processes(name: str) -> None:
+    bootstrap = load(name).bootstrap
+    low, high = bootstrap([[1.0, 1.01, 0.99]] * 3)
+    assert 0.99 <= low <= 1 <= high <= 1.01
+    # Each process agrees with itself; only resampling processes shows that they differ.
+    low, high = bootstrap([[0.9] * 20, [1.0] * 20, [1.1] * 20])
+    assert (low, high) == (0.9, 1.1)
+
+
+# ---------------------------------------------------------------- overview/total_time
+
+
+@pytest.mark.slow
+def test_total_time_grows_with_the_steps_and_follows_the_formula() -> None:
+    rows = rows_of("overview/total_time")
+    for fit in of_kind(rows, "fit"):
+        points = [row for row in of_kind(rows, "point") if row["backend"] == fit["backend"]]
+        if fit["status"] != "ok":
+            assert not points
+            continue
+        assert [row["steps"] for row in points][:4] == [1, 2, 5, 10]
+        assert points[-1]["steps"] >= 100
+        assert all(a["total_s"] < b["total_s"] for a, b in itertools.pairwise(points))
+        for row in points:
+            assert row["total_low_s"] <= row["total_s"] <= row["total_high_s"]
+            assert row["total_s"] == statistics.median(row["samples_s"])
+            assert row["prediction_ratio"] == pytest.approx(row["predicted_s"] / row["total_s"])
+            assert row["predicted_s"] == pytest.approx(fit["compile_s"] + row["steps"] * fit["step_us"] * 1e-6)
+        assert points[-1]["prediction_ratio"] == pytest.approx(1, abs=0.2)
+
+
+@pytest.mark.slow
+def test_total_time_has_a_crossing_for_every_pair() -> None:
+    rows = rows_of("overview/total_time")
+    alive = [row["backend"] for row in of_kind(rows, "fit") if row["status"] == "ok"]
+    pairs = {frozenset((row["backend"], row["other"])) for row in of_kind(rows, "crossing")}
+    assert pairs == {frozenset(pair) for pair in itertools.combinations(alive, 2)}
+    for row in of_kind(rows, "crossing"):
+        assert (row["crossing_steps"] is None) == (row["how"] in ("never", "undecided"))
+    starts = {row["backend"]: row["cheaper_at_start"] for row in of_kind(rows, "crossing") if row["other"] == "none"}
+    assert starts == {"eager": "none", "inductor": "none"}
+
+
+def curves(module: ModuleType, terms: dict[str, list[tuple[float, float]]]) -> list[Row]:
+    """Return the rows of jobs that keep to the formula: (T_compile, T_step) in seconds of each repeat."""
+    marks = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]
+    rows: list[Row] = []
+    for backend, repeats in terms.items():
+        rows += module.curve_rows(backend, [{n: c + n * s for n in marks} for c, s in repeats], 0.0)
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("repeats", "how", "steps", "later"),
+    [
+        ([(0.5, 1e-3), (0.52, 1e-3)], "measured", 510, "fast"),
+        ([(5.0, 1e-3), (5.2, 1e-3)], "extrapolated", 5100, "fast"),
+        ([(0.5, 3e-3), (0.5, 3e-3)], "never", None, "none"),
+        ([(5.0, 1.9e-3), (5.0, 2.1e-3)], "undecided", None, None),
+        ([(-0.1, 3e-3), (0.1, 3e-3)], "undecided", None, "none"),
+    ],
+)
+def test_crossing_is_where_the_lines_meet(
+    repeats: list[tuple[float, float]], how: str, steps: float | None, later: str | None
+) -> None:
+    module = load("overview/total_time")
+    rows = curves(module, {"none": [(0.0, 2e-3), (0.0, 2e-3)], "fast": repeats})
+    row = module.crossing_row("fast", "none", rows)
+    assert (row["how"], row["cheaper_later"]) == (how, later)
+    assert row["cheaper_at_start"] == (None if repeats[0][0] < 0 else "none")
+    assert row["crossing_steps"] == (None if steps is None else pytest.approx(steps, rel=0.02))
+    if how == "extrapolated":
+        assert row["crossing_low_steps"] <= row["crossing_steps"] <= row["crossing_high_steps"]
+
+
+# ---------------------------------------------------------------- overview/python_demo
+
+
+@pytest.mark.slow
+def test_demo_times_every_step() -> None:
+    for row in rows_of("overview/python_demo"):
+        if row["status"] == "ok":
+            assert len(row["samples_ms"]) == row["iterations"] == 5
+            assert row["mean_ms"] == pytest.approx(statistics.mean(row["samples_ms"]))
+            assert row["median_ms"] == statistics.median(row["samples_ms"])
+            assert row["first_call_s"] > 0
+
+
+# ---------------------------------------------------------------- eager/launch_overhead
+
+
+@pytest.mark.slow
+def test_launch_overhead_is_a_line_in_the_number_of_operators() -> None:
+    rows = rows_of("eager/launch_overhead")
+    for fit in of_kind(rows, "fit"):
+        points = [row for row in of_kind(rows, "point") if (row["op"], row["clock"]) == (fit["op"], fit["clock"])]
+        assert [row["m"] for row in points] == [1, 4, 16, 64]
+        assert 0 < fit["slope_low_us"] <= fit["slope_us"] <= fit["slope_high_us"]
+        assert fit["fit_error_ratio"] < 0.5
+        for row in points:
+            assert row["chain_q1_us"] <= row["chain_us"] <= row["chain_q3_us"]
+            assert row["chain_us"] == statistics.median(row["samples_us"])
+            line = fit["intercept_us"] + fit["slope_us"] * row["m"]
+            assert abs(line - row["chain_us"]) <= fit["fit_error_ratio"] * row["chain_us"] * (1 + 1e-9)
+
+
+def test_launch_overhead_fit_finds_a_planted_line() -> None:
+    module = load("eager/launch_overhead")
+    slope, intercept = module.fit_line({m: 3.0 + 0.5 * m for m in (1, 2, 4, 256)})
+    assert (slope, intercept) == (pytest.approx(0.5), pytest.approx(3.0))
+
+
+# ---------------------------------------------------------------- inductor/fusion
+
+
+@pytest.mark.slow
+def test_fusion_makes_one_kernel_of_the_chain() -> None:
+    rows = rows_of("inductor/fusion")
+    assert {(row["place"], row["n"]) for row in of_kind(rows, "chain")} >= {("memory", 1), ("memory", 8)}
+    for row in of_kind(rows, "chain"):
+        assert (row["status"], row["kernels"]) == ("ok", 1)
+    source, kernel = of_kind(rows, "code")
+    assert (source["part"], kernel["part"]) == ("source", "kernel")
+    assert source["code"].count("torch.") == source["n"] == 8
+    # mul, add, relu ... of the chain stand in this one kernel: three each of mul and add, two of relu.
+    assert kernel["language"] == ("python" if on_cuda() else "cpp")
+    assert kernel["code"].count(" * ") >= 3
+
+
+@pytest.mark.slow
+def test_fusion_numbers_of_a_row_agree() -> None:
+    for row in of_kind(rows_of("inductor/fusion"), "chain"):
+        assert row["elements"] * 4 == row["tensor_kib"] * 1024
+        assert row["fused_kernel_us"] + row["launch_us"] == pytest.approx(row["compiled_call_us"])
+        assert row["speedup_low"] <= row["speedup_ratio"] <= row["speedup_high"]
+        assert len(row["samples_us"]) == len(row["samples_apart_us"]) == len(row["samples_chain_us"]) == 6
+        tensor_bytes = row["tensor_kib"] * 1024
+        moved = row["fused_bandwidth_gbs"] * row["compiled_call_us"] * 1e3
+        assert moved == pytest.approx(2 * tensor_bytes)
+        assert row["eager_bandwidth_gbs"] * row["eager_chain_us"] * 1e3 == pytest.approx(2 * row["n"] * tensor_bytes)
+        assert row["noise_ratio"] >= 1
+        assert row["max_rel_error"] < 1e-5
+
+
+@pytest.mark.slow
+def test_fusion_of_eight_operators_beyond_the_cache_is_faster() -> None:
+    (row,) = (r for r in of_kind(rows_of("inductor/fusion"), "chain") if (r["place"], r["n"]) == ("memory", 8))
+    assert row["speedup_ratio"] > 2
+
+
+def test_fusion_counts_kernels_of_generated_code() -> None:
+    module = load("inductor/fusion")
+    cpp = "a = async_compile.cpp_pybinding(['float*'], r'''\nKERNEL A\n''')\nasync_compile.wait(globals())\n"
+    triton = "b = async_compile.triton('b', '''\nimport triton\n@triton.jit\ndef b(): pass\n''', device_str='cuda')\n"
+    assert module.count_kernels(cpp) == module.count_kernels(triton) == 1
+    assert module.count_kernels(cpp + triton) == 2
+    assert module.kernel_text(cpp) == "KERNEL A"
+    assert module.kernel_text(triton) == "@triton.jit\ndef b(): pass"
+    with pytest.raises(ValueError, match="no kernel"):
+        module.kernel_text("pass")
