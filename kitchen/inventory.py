@@ -83,7 +83,7 @@ def _counts(state: State, records: list[Record]) -> str:
 def _commit(state: State, run: Run) -> str:
     if not run.git_commit:
         return blocks.missing(state.language)
-    short = f"<code>{escape(run.git_commit[:10])}</code>"
+    short = f"<code>{escape(run.git_commit[:8])}</code>"
     return labels.message("m_dirty", state.language, commit=short) if run.git_dirty else short
 
 
@@ -92,7 +92,7 @@ def _runs(state: State, machine: Machine, records: list[Record]) -> str:
     by_run: dict[str, list[Record]] = {}
     for record in records:
         by_run.setdefault(record.run.path.as_posix(), []).append(record)
-    heads = ("m_started", "m_torch", "m_status", "m_records", "m_load", "m_commit", "m_files")
+    heads = ("m_started", "m_files", "m_status", "m_load", "m_commit")
     region = f"{machine.title}: {labels.message('m_runs', language)}"
     lines = [
         f'<div class="ck-scroll" tabindex="0" role="region" aria-label="{escape(region)}">',
@@ -109,17 +109,17 @@ def _runs(state: State, machine: Machine, records: list[Record]) -> str:
         if run.reason:
             status += f"<br><small>{escape(labels.note(run.reason, language))}</small>"
         load = ", ".join(number(float(v), 2) for v in run.load_start) if run.load_start else blocks.missing(language)
-        links = [f'<a href="{blocks.json_url(state, run.path)}">run</a>']
-        links += [
+        links = [
             f'<a href="{blocks.json_url(state, record.path)}">{escape(record.snippet)}</a>'
             for record in sorted(members, key=lambda r: r.snippet)
         ]
+        links.append(f'<a href="{blocks.json_url(state, run.path)}">run.json</a>')
         started = escape(run.started.replace("T", " ").removesuffix("Z"))
         torch = escape(run.environment.get("torch") or labels.message("unknown_version", language))
         lines.append(
-            f'<tr><th scope="row">{started}</th><td>{torch}</td><td>{status}</td>'
-            f"<td>{_counts(state, members)}</td><td>{load}</td><td>{_commit(state, run)}</td>"
-            f"<td>{'<br>'.join(links)}</td></tr>"
+            f'<tr><th scope="row">{started}<br><small class="ck-spread">PyTorch {torch}</small></th>'
+            f"<td>{'<br>'.join(links)}</td><td>{status}<br>{_counts(state, members)}</td>"
+            f"<td>{load}</td><td>{_commit(state, run)}</td></tr>"
         )
     return "\n".join([*lines, "</tbody>", "</table>", "</div>"])
 

@@ -17,7 +17,7 @@ take half of it), "L3" (a quarter of it), "memory" (four times the last-level ca
 How it is measured
     Correctness first: a fused result further than TOLERANCE from a float64 reference gives a row "wrong".
     All callables are interleaved in one process, in a new random order each round; several fresh processes do the
-    same. A block is ``torch.utils.benchmark.Timer(...).timeit(number)``, at least ``block_ms`` long. S is paired
+    same: where the memory of a process happens to lie moves the small tensors by more than the rounds do. A block is ``torch.utils.benchmark.Timer(...).timeit(number)``, at least ``block_ms`` long. S is paired
     within a round; its 95 % interval is a hierarchical bootstrap over processes and rounds (after Kalibera and
     Jones, "Rigorous Benchmarking in Reasonable Time", ISMM 2013).
 
@@ -334,8 +334,8 @@ def run(
     *,
     lengths: Sequence[int] = (1, 2, 4, 8, 16),
     places: Sequence[str] = ("L2", "L3", "memory"),
-    processes: int = 3,
-    rounds: int = 5,
+    processes: int = 6,
+    rounds: int = 3,
     block_ms: float = 20.0,
     threads: int = 1,
     child_limit_s: float = 120.0,
