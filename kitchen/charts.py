@@ -37,9 +37,9 @@ TIMES = ("ns", "us", "ms", "s")
 DRAWING = 1
 
 #: Pixels: the whole chart, the height of one bar's band, of a plot of lines, and the text.
-WIDTH, BAND, HEIGHT, FONT = 410, 34, 250, 13
+WIDTH, BAND, HEIGHT, FONT = 345, 32, 230, 13
 #: How far a chart is scaled up where there is room.
-GROWTH = 1.25
+GROWTH = 1.45
 
 BACKENDS = ("none", "none_again", "eager", "aot_eager", "inductor", "cudagraphs")
 #: Series that are not back ends take these in order; a site that sets none falls back to the back ends' colours.
@@ -79,6 +79,12 @@ def colour(value: str, position: int) -> str:
 def text_width(text: str) -> float:
     """About how wide a text is drawn, in pixels. The drawing side may have no font for Chinese to measure with."""
     return sum(FONT * (1.0 if unicodedata.east_asian_width(c) in "WF" else 0.58) for c in text)
+
+
+def _legend_columns(names: list[str]) -> int:
+    """How many names stand side by side above a chart without making it wider."""
+    widest = max(text_width(name) for name in names) + 40  # the line before the name, and a gap
+    return max(1, min(len(names), int(WIDTH // widest)))
 
 
 def plain(column: str, value: object, language: Language) -> str:
@@ -153,7 +159,6 @@ CONFIG: Spec = {
         "labelLimit": 240,
         "title": None,
         "orient": "top",
-        "columns": 3,
         "symbolStrokeWidth": 3,
         "symbolOpacity": 1,
     },
@@ -350,7 +355,7 @@ def lines_spec(name: str, ask: Ask, rows: list[Row], others: list[Row], language
         "field": "series",
         "type": "nominal",
         "scale": {"domain": names, "range": colours},
-        "legend": {"symbolType": "stroke"} if len(names) > 1 else None,
+        "legend": {"symbolType": "stroke", "columns": _legend_columns(names)} if len(names) > 1 else None,
     }
     layers: list[Spec] = []
     if ends is not None and ask.kind != "fit":

@@ -4,7 +4,7 @@ Called by the runner as ``python child.py run JOB.json`` or ``python child.py pr
 not a module of the package, and imports only the standard library before the snippet does. The job names the
 snippet's file, what it needs, the arguments of run() and the file that takes the answer::
 
-    {"path": ..., "name": ..., "needs": [...], "dependencies": [...], "arguments": {...}, "out": ...}
+    {"path": ..., "name": ..., "needs": [...], "dependencies": [...], "arguments": {...}, "lifeline": fd, "out": ...}
 
 The answer is ``{"status": ..., "reason": ..., "rows": [...]}``. No answer means that the process died; the
 runner then reads how from its exit code.
@@ -20,8 +20,10 @@ import math
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 import traceback
 from pathlib import Path
 from types import ModuleType
@@ -35,6 +37,7 @@ def main() -> None:
         write(Path(argument), probe())
         return
     job = json.loads(Path(argument).read_text("utf-8"))
+    end_with_parent(job["lifeline"])
     # A copied snippet sees only its own command line and its own folder.
     sys.argv = [job["path"]]
     sys.path[0] = str(Path(job["path"]).parent)
@@ -50,6 +53,17 @@ def main() -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     write(Path(job["out"]), answer)
+
+
+def end_with_parent(lifeline: int) -> None:
+    """Ends this group when the runner is gone, however it went: the pipe's other end closes with it."""
+    os.set_inheritable(lifeline, False)
+
+    def wait() -> None:
+        os.read(lifeline, 1)
+        os.killpg(0, signal.SIGKILL)
+
+    threading.Thread(target=wait, daemon=True, name="kitchen-lifeline").start()
 
 
 def write(path: Path, data: dict[str, Any]) -> None:
@@ -146,7 +160,12 @@ def load_module(path: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     # Dataclasses, pickling and inspect look a module up by its name.
     sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
+    # No __pycache__ beside the snippet; torch's own modules keep theirs, else each start would compile them anew.
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.dont_write_bytecode = before
     return module
 
 
@@ -175,12 +194,20 @@ def row_fault(rows: Any) -> str | None:
         if not row:
             return f"row {index} is empty"
         for column, value in row.items():
-            if type(column) is not str:
+            if type(column) is not str or not is_unicode(column):
                 return f"row {index}: the column name {column!r} is not a string"
             fault = value_fault(value, samples=column.startswith("samples_"))
             if fault:
                 return f"row {index}, column {column!r}: {fault}"
     return None
+
+
+def is_unicode(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def value_fault(value: Any, *, samples: bool) -> str | None:
@@ -191,7 +218,9 @@ def value_fault(value: Any, *, samples: bool) -> str | None:
             if type(item) not in (int, float) or not math.isfinite(item):
                 return f"a sample is {item!r} ({type(item).__name__}), wants a finite number"
         return None
-    if value is None or type(value) in (str, bool, int):
+    if type(value) is str:
+        return None if is_unicode(value) else "the text is not valid Unicode (a lone surrogate)"
+    if value is None or type(value) in (bool, int):
         return None
     if type(value) is float:
         if math.isfinite(value):

@@ -85,6 +85,8 @@ def _value(term: dict[str, Any], view: View | None, language: Language) -> str:
                 return blocks.status_badge(str(candidate["status"]), language)
             if term["column"] == "break_even" and candidate.get("break_even_text"):
                 return labels.name_of("break_even_text", candidate["break_even_text"], language)
+            if term["column"] == "payoff_r" and candidate.get("verdict") == "no difference":
+                return labels.name_of("verdict", candidate["verdict"], language)
         return not_recorded
     value = data.numeric(row[term["column"]])
     assert value is not None

@@ -129,7 +129,7 @@ def listing(items: list[str], language: Language) -> str:
     """``a, b and c``; ``a、b 和 c``."""
     if len(items) < 2:
         return "".join(items)
-    comma, last = (", ", " and ") if language == "en" else ("、", "和")
+    comma, last = (", ", " and ") if language == "en" else ("、", " 和 " if items[-1].endswith(">") else "和")
     return comma.join(items[:-1]) + last + items[-1]
 
 

@@ -20,10 +20,52 @@ from kitchen.results import MACHINE_FORMAT, VERSION
 
 CHILD = Path(__file__).resolve().parent / "child.py"
 
-#: Environment variables that change what torch does or how fast; recorded where they are set.
-RECORDED_ENV = re.compile(
-    r"(OMP|MKL|KMP|OPENBLAS|GOMP)_\w+|(TORCH|TORCHINDUCTOR|TORCHDYNAMO|INDUCTOR|TRITON|PYTORCH|CUDA|NVIDIA)_?\w*"
-    r"|CXX|CC|MALLOC_\w+|LD_PRELOAD"
+#: Environment variables that change what torch does or how fast. Records are published, so this is a list of names
+#: known to hold a setting, and no pattern: nobody's key or password has a name that looks like one of these.
+RECORDED_ENV = (
+    "ATEN_CPU_CAPABILITY",
+    "CC",
+    "CUDA_LAUNCH_BLOCKING",
+    "CUDA_MODULE_LOADING",
+    "CUDA_VISIBLE_DEVICES",
+    "CXX",
+    "GOMP_CPU_AFFINITY",
+    "KMP_AFFINITY",
+    "KMP_BLOCKTIME",
+    "MALLOC_ARENA_MAX",
+    "MALLOC_MMAP_MAX_",
+    "MALLOC_MMAP_THRESHOLD_",
+    "MALLOC_TRIM_THRESHOLD_",
+    "MKL_CBWR",
+    "MKL_DYNAMIC",
+    "MKL_ENABLE_INSTRUCTIONS",
+    "MKL_NUM_THREADS",
+    "NVIDIA_TF32_OVERRIDE",
+    "OMP_DYNAMIC",
+    "OMP_NUM_THREADS",
+    "OMP_PLACES",
+    "OMP_PROC_BIND",
+    "OMP_SCHEDULE",
+    "OMP_WAIT_POLICY",
+    "OPENBLAS_CORETYPE",
+    "OPENBLAS_NUM_THREADS",
+    "PYTORCH_ALLOC_CONF",
+    "PYTORCH_CUDA_ALLOC_CONF",
+    "TORCHDYNAMO_DISABLE",
+    "TORCHINDUCTOR_AUTOGRAD_CACHE",
+    "TORCHINDUCTOR_COMPILE_THREADS",
+    "TORCHINDUCTOR_COORDINATE_DESCENT_TUNING",
+    "TORCHINDUCTOR_CPP_WRAPPER",
+    "TORCHINDUCTOR_EMULATE_PRECISION_CASTS",
+    "TORCHINDUCTOR_FORCE_DISABLE_CACHES",
+    "TORCHINDUCTOR_FREEZING",
+    "TORCHINDUCTOR_FX_GRAPH_CACHE",
+    "TORCHINDUCTOR_MAX_AUTOTUNE",
+    "TORCHINDUCTOR_MAX_AUTOTUNE_GEMM",
+    "TORCHINDUCTOR_SHAPE_PADDING",
+    "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
+    "TORCH_COMPILE_DISABLE",
+    "TRITON_CACHE_AUTOTUNING",
 )
 
 # CPU family and model tell the generation where the brand string of a virtual machine hides it.
@@ -75,6 +117,9 @@ def probe(python: str = sys.executable, timeout_s: float = 120) -> dict[str, Any
 def environment(probed: dict[str, Any]) -> dict[str, Any]:
     """The software of a run, for run.json."""
     return {
+        # Two machines with one GPU form may have different hosts, and the host pays for the launches.
+        "cpu": cpu_info()["title"],
+        "cores": os.cpu_count() or 1,
         "python": platform.python_version(),
         "torch": probed["torch"],
         "triton": probed["triton"],
@@ -85,7 +130,12 @@ def environment(probed: dict[str, Any]) -> dict[str, Any]:
         "os": f"{platform.system()} {platform.release()} {platform.machine()}",
         "threads": probed["threads"],
         "interop_threads": probed["interop_threads"],
-        "env": {k: v[:400] for k, v in sorted(os.environ.items()) if RECORDED_ENV.fullmatch(k)},
+        # Of a compiler's path only the name: a path may name a person.
+        "env": {
+            name: (Path(os.environ[name]).name if name in ("CC", "CXX") else os.environ[name])[:400]
+            for name in RECORDED_ENV
+            if name in os.environ
+        },
     }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
+import os
 import shlex
 import signal
 import sys
@@ -16,7 +17,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -111,7 +112,7 @@ def measure(
         _need_writable(bundle_file.parent, "the folder of --bundle", "choose another place")
     probed = machine.probe()
     here = machine.describe(probed)
-    with _only_one(root), _terminated_as_interrupt():
+    with _only_one(), _terminated_as_interrupt():
         return _Measuring(here, probed, root, bundle_file, command, arguments, out).go(
             chosen, force, None if budget_s is None else began + budget_s
         )
@@ -165,6 +166,12 @@ class _Measuring:
                     f"stopped while {one.name} ran; {len(self.report.recorded)} of {len(waiting)} recorded"
                 )
                 break
+            except OSError as error:
+                # A full disk, say. The run says why it ended, if that can still be written, and so does the command.
+                self.report.interrupted = f"{one.name} could not be recorded: {error.strerror or error}"
+                with contextlib.suppress(OSError):
+                    self._finish()
+                raise
         self._finish()
         return self.report
 
@@ -218,7 +225,13 @@ class _Measuring:
             "stderr_tail": outcome.stderr_tail,
         }
         folder = self._folder()
-        results.write_json(folder / f"{one.name}.json", record, "record")
+        path = folder / f"{one.name}.json"
+        try:
+            results.write_json(path, record, "record")
+        except results.RecordError as error:
+            # What the snippet gave can't be kept as a record (too large, say): that is what is recorded.
+            outcome = replace(outcome, status="failed", reason=str(error).removeprefix(f"{path}: ")[:4000], rows=[])
+            results.write_json(path, record | {"status": "failed", "reason": outcome.reason, "rows": []}, "record")
         self.report.recorded[one.name] = outcome.status
         if self.bundle_file:
             bundle.write(folder, self.bundle_file)
@@ -326,21 +339,26 @@ def _need_writable(folder: Path, what: str, advice: str) -> None:
 
 
 @contextlib.contextmanager
-def _only_one(root: Path) -> Iterator[None]:
-    """Two runs at once would disturb each other's times. The lock goes with the process, however it ends."""
+def _only_one() -> Iterator[None]:
+    """Two at once would disturb each other's times, wherever they write. The lock goes with the process."""
     try:
         import fcntl
     except ImportError:  # Windows
         yield
         return
-    with (root / ".measure.lock").open("w") as file:
+    place = Path(tempfile.gettempdir(), f"compile-kitchen-{os.getuid()}.lock")
+    try:
+        handle = os.open(place, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise MeasureError(f"{place} cannot be written ({error.strerror}): set TMPDIR to a folder of yours") from error
+    try:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise MeasureError(
-                f"another measure is running on {root}: wait for it, or choose another folder with --results"
-            ) from error
+            raise MeasureError("another measure is running on this machine: wait for it to end") from error
         yield
+    finally:
+        os.close(handle)
 
 
 @contextlib.contextmanager

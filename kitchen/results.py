@@ -111,7 +111,12 @@ def write_json(path: Path, data: dict[str, Any], schema: str) -> None:
     wrong = faults(data, schema)
     if wrong:
         raise RecordError(f"{path}: " + "; ".join(wrong[:5]))
-    write_atomically(path, json.dumps(data, ensure_ascii=False, indent=1, allow_nan=False) + "\n")
+    text = json.dumps(data, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+    size = len(text.encode("utf-8"))
+    if size > MAX_BYTES:
+        # What is written must be readable again.
+        raise RecordError(f"{path}: would be {size} bytes, at most {MAX_BYTES} are kept")
+    write_atomically(path, text)
 
 
 def write_atomically(path: Path, text: str) -> None:

@@ -8,6 +8,7 @@ the snippet's is left running.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import signal
@@ -33,6 +34,7 @@ MAX_OUTPUT_BYTES = 64 * 1024 * 1024
 GRACE_S = 3.0
 #: Every process of one run carries this variable, also those that left the group.
 MARK = "COMPILE_KITCHEN_RUN"
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,8 @@ def run(
         work.mkdir()
         temporary.mkdir()
         job, out = Path(folder, "job.json"), Path(folder, "answer.json")
+        # The child reads one end and never gets a byte; when this process dies, it sees the end and dies too.
+        lifeline, held = os.pipe()
         job.write_text(
             json.dumps(
                 {
@@ -108,11 +112,13 @@ def run(
                     "dependencies": snippet.dependencies,
                     "arguments": arguments or {},
                     "check_only": check_only,
+                    "lifeline": lifeline,
                     "out": str(out),
                 }
             ),
             "utf-8",
         )
+        ours = _adopt_orphans()
         began = time.monotonic()
         process = subprocess.Popen(
             [python, str(CHILD), "run", str(job)],
@@ -125,12 +131,13 @@ def run(
                 # A killed snippet cleans nothing up; what it left here goes with the folder.
                 "TMPDIR": str(temporary),
                 "PYTHONIOENCODING": "utf-8",
-                "PYTHONDONTWRITEBYTECODE": "1",
                 **(env or {}),
                 MARK: token,
             },
             start_new_session=True,
+            pass_fds=(lifeline,),
         )
+        os.close(lifeline)
         assert process.stdout is not None
         assert process.stderr is not None
         stdout, stderr = _Tail(process.stdout), _Tail(process.stderr)
@@ -140,10 +147,11 @@ def run(
             stopped = _wait(process, began + limit, (stdout, stderr))
             wall_s = time.monotonic() - began
             if stopped is None:
-                left = _wait_for_group(process.pid, token)
+                left = _wait_for_group(process.pid, token, ours)
         finally:
             # Also on KeyboardInterrupt: nothing of ours stays behind.
-            _kill(process, token)
+            _kill(process, token, ours)
+            os.close(held)
             for tail in (stdout, stderr):
                 tail.join(2)
                 with contextlib.suppress(OSError):
@@ -172,7 +180,10 @@ def run(
     if left:
         note = f"left {len(left)} process{'es' if len(left) > 1 else ''} behind, stopped: {', '.join(left)}"
         reason = f"{reason}; {note}" if reason else note
-    return Outcome(status, reason[:4000] if reason else None, rows, round(wall_s, 3), stdout.text(), stderr.text())
+    if reason:
+        # A lone surrogate from an error message can't be written as UTF-8.
+        reason = reason.encode("utf-8", "replace").decode("utf-8")[:4000]
+    return Outcome(status, reason, rows, round(wall_s, 3), stdout.text(), stderr.text())
 
 
 def _wait(process: subprocess.Popen[bytes], deadline: float, tails: tuple[_Tail, _Tail]) -> str | None:
@@ -220,44 +231,80 @@ def _death(code: int) -> str:
 # ---- processes -------------------------------------------------------------------------------------------
 
 
-def _alive(group: int, token: str) -> dict[int, str]:
-    """Processes of the group, or that carry the token in their environment: pid → command.
+def _adopt_orphans() -> set[int]:
+    """Makes this process the parent of what its descendants leave behind, and returns the children it has now.
 
-    Reads /proc; on a system without it only the group can be signalled, and the result is empty.
+    Linux only (PR_SET_CHILD_SUBREAPER); elsewhere a process that left the group and cleared its environment
+    can't be found.
     """
-    found: dict[int, str] = {}
-    mark = f"{MARK}={token}".encode()
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    return {pid for pid, (_, parent, _) in _processes().items() if parent == os.getpid()}
+
+
+def _processes() -> dict[int, tuple[str, int, int]]:
+    """State, parent and group of every process, from /proc; empty on a system without it."""
+    found = {}
     for entry in Path("/proc").glob("[0-9]*"):
-        pid = int(entry.name)
         try:
-            stat = (entry / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
-            if stat[0] == "Z":
-                continue
-            if int(stat[2]) != group and mark not in (entry / "environ").read_bytes().split(b"\0"):
-                continue
-            words = (entry / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
+            fields = (entry / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
         except OSError:
             continue
-        found[pid] = " ".join(Path(w).name if i == 0 else w for i, w in enumerate(words) if w)[:80] or f"pid {pid}"
+        found[int(entry.name)] = (fields[0], int(fields[1]), int(fields[2]))
     return found
 
 
-def _wait_for_group(group: int, token: str) -> list[str]:
+def _alive(group: int, token: str, ours: set[int]) -> dict[int, str]:
+    """What is left of a run: processes of its group, with its mark in their environment, or adopted from it.
+
+    ``ours`` are the children that this process had before; ``group`` is also the process that is waited for.
+    Returns pid → command; on a system without /proc only the group can be signalled, and this is empty.
+    """
+    processes = _processes()
+    mark = f"{MARK}={token}".encode()
+    found: set[int] = set()
+    for pid, (_, parent, process_group) in processes.items():
+        if pid == os.getpid() or pid in ours:
+            continue
+        adopted = parent == os.getpid() and pid != group
+        if adopted or process_group == group:
+            found.add(pid)
+            continue
+        with contextlib.suppress(OSError):
+            if mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                found.add(pid)
+    while children := {pid for pid, (_, parent, _) in processes.items() if parent in found} - found:
+        found |= children
+    named = {}
+    for pid in found:
+        if processes[pid][0] == "Z":
+            if pid != group:
+                with contextlib.suppress(OSError):
+                    os.waitpid(pid, os.WNOHANG)
+            continue
+        with contextlib.suppress(OSError):
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace").split("\0")
+            command = " ".join(Path(w).name if i == 0 else w for i, w in enumerate(words) if w)
+            named[pid] = command[:80] or f"pid {pid}"
+    return named
+
+
+def _wait_for_group(group: int, token: str, ours: set[int]) -> list[str]:
     """Lets helpers that end by themselves do so (Inductor's compile workers); returns who is still there."""
     deadline = time.monotonic() + GRACE_S
-    while alive := _alive(group, token):
+    while alive := _alive(group, token, ours):
         if time.monotonic() >= deadline:
             return sorted(alive.values())
         time.sleep(0.02)
     return []
 
 
-def _kill(process: subprocess.Popen[bytes], token: str) -> None:
+def _kill(process: subprocess.Popen[bytes], token: str, ours: set[int]) -> None:
     """Kills the group and whoever left it, until nobody is there."""
     for _ in range(20):
         with contextlib.suppress(OSError):
             os.killpg(process.pid, signal.SIGKILL)
-        alive = _alive(process.pid, token)
+        alive = _alive(process.pid, token, ours)
         for pid in alive:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from kitchen import blocks, data, labels
@@ -53,6 +54,9 @@ def _ends(column: Column, row: Row) -> tuple[float, float] | None:
     if column.spread is None:
         return None
     low, high = (data.numeric(row.get(name)) for name in column.spread)
+    if column.name == "break_even" and low is not None and high is None:
+        # A saving that may be as good as nothing may take any number of steps: the interval is open upwards.
+        return low, math.inf
     return None if low is None or high is None else (low, high)
 
 
@@ -113,7 +117,7 @@ def number_cell(column: Column, row: Row, scale: Scale | None) -> str:
         return shown
     places = decimals(value * own.factor)
     whole = column.format == "count"
-    low, high = (count(end) if whole else number(end * own.factor, places) for end in ends)
+    low, high = ("∞" if math.isinf(end) else count(end) if whole else number(end * own.factor, places) for end in ends)
     return f'{shown}<br><small class="ck-spread">{low}{DASH}{high}</small>'
 
 
@@ -134,6 +138,9 @@ def _cell(column: Column, row: Row, scale: Scale | None, best: bool, language: L
     if value is None and column.name == "break_even" and row.get("break_even_text"):
         # No count is not a gap in the measurement: the record says "never".
         return f'<td class="num">{labels.name_of("break_even_text", row["break_even_text"], language)}</td>'
+    if value is None and column.name == "payoff_r" and row.get("verdict") == "no difference":
+        # It was measured: the saving is inside the noise, and noise times N is no payoff.
+        return f'<td class="num">{labels.name_of("verdict", row["verdict"], language)}</td>'
     if value is None:
         css = "muted" if column.format in ("text", "code") else "num muted"
         return f'<td class="{css}">{blocks.missing(language)}</td>'
@@ -187,7 +194,8 @@ def html_table(name: str, columns: list[str], rows: list[Row], language: Languag
     shown = [labels.column(column, language, name) for column in columns]
     scales = [_scale(column, rows) for column in shown]
     bests = [best_row(column, rows) for column in shown]
-    has_numbers = [any(data.numeric(row.get(c.name)) is not None for row in rows) for c in shown]
+    # A column of numbers that happens to say "never" in every row is still one.
+    has_numbers = [c.format not in ("text", "code") for c in shown]
     has_numbers[0] = False  # the header of a row is never set flush right
     label = labels.message("table_region", language, name=escape(region or name))
     lines = [

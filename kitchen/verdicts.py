@@ -17,7 +17,7 @@ from typing import Any
 from kitchen import blocks, data, labels
 from kitchen.context import Language, PageError, State, did_you_mean
 from kitchen.data import Row, View
-from kitchen.format import count, decimals, escape, interval, number, quantity, with_unit
+from kitchen.format import DASH, count, decimals, escape, interval, number, quantity, with_unit
 
 #: A rule: rows, language and the page's parameters to sentences; an empty list means there is nothing to judge by.
 Rule = Callable[..., list[str]]
@@ -135,12 +135,22 @@ def break_even(rows: list[Row], language: Language) -> list[str]:
     for row in _backends(rows):
         if not data.row_ok(row):
             continue
-        count = _value(row, "break_even")
-        if count is not None and count >= 0:
+        needed = _value(row, "break_even")
+        if needed is not None and needed >= 0:
             words = labels.message(
-                "v_break_even_one", language, count=round(count), name=_name(row, language), steps=number(round(count))
+                "v_break_even_one", language, count=round(needed), name=_name(row, language), steps=count(needed)
             )
-            some.append((count, words))
+            low, high = _value(row, "break_even_low"), _value(row, "break_even_high")
+            if low is not None:
+                # Without an upper end the saving may be as good as nothing: there is a least count and no greatest.
+                least = count(low)
+                ends = (
+                    labels.message("v_at_least", language, steps=least)
+                    if high is None
+                    else f"{least}{DASH}{count(high)}"
+                )
+                words = _pair(words, ends, language)
+            some.append((needed, words))
         elif row.get("break_even_text") == "never":
             never.append(_name(row, language))
     if not some and not never:
@@ -211,7 +221,15 @@ def crossing(rows: list[Row], language: Language, *, against: str = "none") -> l
         how, at = str(row.get("how")), _value(row, "crossing_steps")
         if how not in keys or (at is None and how in ("measured", "extrapolated")):
             continue
-        start = row.get("cheaper_at_start")
+        start, later = row.get("cheaper_at_start"), row.get("cheaper_later")
+        if start is None:
+            first, second = (_name({"backend": name}, language) for name in (row["other"], row["backend"]))
+            if later is None:
+                sentences.append(labels.message("v_crossing_unknown", language, first=first, second=second))
+            else:
+                last = _name({"backend": later}, language)
+                sentences.append(labels.message("v_crossing_start", language, first=first, second=second, later=last))
+            continue
         # Of the two, the one that is not cheaper at the start.
         later = row["backend"] if start == row["other"] else row["other"]
         first, second = (_name({"backend": name}, language) for name in (start, later))
@@ -224,7 +242,10 @@ def crossing(rows: list[Row], language: Language, *, against: str = "none") -> l
             steps = _pair(steps, f"{count(low)}–{count(high)}", language)
         sentences.append(labels.message(keys[how], language, start=first, later=second, steps=steps))
     for (key, first), others in together.items():
-        sentences.append(labels.message(key, language, start=first, other=labels.listing(others, language)))
+        names = labels.listing(others, language)
+        sentences.append(labels.message(key, language, count=len(others), start=first, other=names))
+    # A sentence may start with a name that is words.
+    sentences = [sentence[:1].upper() + sentence[1:] for sentence in sentences]
     return sentences + (_absent(rows, language) if sentences else [])
 
 
@@ -291,14 +312,18 @@ def fusion_speedup(rows: list[Row], language: Language, *, n: int | None = None,
 
 @rule
 def does_formula_hold(rows: list[Row], language: Language) -> list[str]:
-    """How far the total time by the formula lies from the measured one."""
+    """How far the total time by the formula, with the terms of the other repeats, lies from the measured one."""
     off: list[float] = []
+    worst = 0.0
     inside = 0
     for row in rows:
         total, predicted = _value(row, "total_s"), _value(row, "predicted_s")
         if row.get("kind") != "point" or total is None or predicted is None or total <= 0:
             continue
         off.append(abs(predicted / total - 1))
+        # Each repeat has a prediction of its own: the worst of them is the bound, not their median.
+        ends = (_value(row, name) for name in ("prediction_low_ratio", "prediction_high_ratio"))
+        worst = max(worst, off[-1], *(abs(end - 1) for end in ends if end is not None))
         low, high = _value(row, "total_low_s"), _value(row, "total_high_s")
         inside += low is not None and high is not None and low <= predicted <= high
     if not off:
@@ -308,7 +333,7 @@ def does_formula_hold(rows: list[Row], language: Language) -> list[str]:
             "v_formula",
             language,
             count=len(off),
-            percent=_percent(max(off)),
+            percent=_percent(worst),
             median=_percent(statistics.median(off)),
             points=number(len(off)),
             inside=number(inside),

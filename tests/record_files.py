@@ -37,6 +37,8 @@ def run_data(machine: str, **changes: Any) -> dict[str, Any]:
         "reason": None,
         "command": "python -m kitchen measure",
         "environment": {
+            "cpu": "Test CPU",
+            "cores": 2,
             "python": "3.11.7",
             "torch": "2.13.0+cpu",
             "triton": None,

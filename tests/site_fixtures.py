@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
@@ -83,12 +84,46 @@ def site_port() -> int:
 
 
 @pytest.fixture(scope="session")
+def second_port() -> int:
+    """The port of the site with two machines."""
+    return free_port()
+
+
+@pytest.fixture(scope="session")
 def built_site(tmp_path_factory: pytest.TempPathFactory, site_port: int) -> Path:
     """The repository's site, both languages, built strictly once a session."""
     site = tmp_path_factory.mktemp("site") / "site"
     result = build(ROOT, site, "--strict", SITE_URL=f"http://127.0.0.1:{site_port}/")
     assert result.returncode == 0, result.stdout[-6000:]
     return site
+
+
+SECOND_MACHINE = "toy-second"
+
+
+def two_machines(target: Path) -> Path:
+    """A results folder with the repository's machines and a copy of the first one under another name."""
+    shutil.copytree(ROOT / "results", target, ignore=shutil.ignore_patterns(".*"))
+    first = sorted(path.parent for path in target.glob("*/machine.json"))[0]
+    copy = target / SECOND_MACHINE
+    shutil.copytree(first, copy)
+    for path, changes in (
+        (copy / "machine.json", {"name": SECOND_MACHINE, "title": "Toy, second"}),
+        *((path, {"machine": SECOND_MACHINE}) for path in copy.glob("*/run.json")),
+    ):
+        path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | changes), "utf-8")
+    return target
+
+
+@pytest.fixture(scope="session")
+def two_machine_site(tmp_path_factory: pytest.TempPathFactory, second_port: int) -> Path:
+    """The site as it is with records of two machines, whichever the repository has."""
+    folder = tmp_path_factory.mktemp("two-machines")
+    results = two_machines(folder / "results")
+    address = f"http://127.0.0.1:{second_port}/"
+    result = build(ROOT, folder / "site", "--strict", SITE_URL=address, KITCHEN_RESULTS=str(results))
+    assert result.returncode == 0, result.stdout[-6000:]
+    return folder / "site"
 
 
 @pytest.fixture

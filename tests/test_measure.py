@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -39,6 +40,7 @@ Measure = Callable[..., tuple[Report, str]]
 def kitchen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Measure:
     """measure() on a made-up machine with the snippets that the test wrote, without the seconds torch takes."""
     monkeypatch.setattr(machine, "probe", lambda: PROBED)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # a lock of the test's own
 
     def call(**options: Any) -> tuple[Report, str]:
         out = io.StringIO()
@@ -143,8 +145,83 @@ def test_what_the_budget_cuts_is_not_called_a_timeout(tmp_path: Path, kitchen: M
     path = add(tmp_path, "demo/a", limit_s=3000)
     kitchen()
     path.write_text(path.read_text("utf-8").replace("return", "import time; time.sleep(60)\n    return"), "utf-8")
-    report, _ = kitchen(budget_s=7)
+    report, said = kitchen(budget_s=7)
     assert (report.recorded, report.left_out) == ({}, ["demo/a"])
+    assert "the budget ended before it did" in said
+
+
+def test_what_is_too_large_to_keep_is_a_failure_not_a_trap(
+    tmp_path: Path, kitchen: Measure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(tmp_path, "demo/a", "return [{'text': 'x' * 50_000}]", value=1)
+    add(tmp_path, "demo/b")
+    monkeypatch.setattr(results, "MAX_BYTES", 20_000)
+    report, said = kitchen()
+    assert report.recorded == {"demo/a": "failed", "demo/b": "ok"}
+    assert "at most 20000" in said
+    assert len(results.load_records(tmp_path / "results")) == 2
+
+
+def test_text_that_is_not_unicode_stops_nothing(tmp_path: Path, kitchen: Measure) -> None:
+    add(tmp_path, "demo/a", "return [{'text': chr(0xD800)}]", value=2)
+    add(tmp_path, "demo/b", "raise ValueError(chr(0xDFFF))", value=1)
+    add(tmp_path, "demo/c")
+    report, _ = kitchen()
+    assert report.recorded == {"demo/a": "failed", "demo/b": "failed", "demo/c": "ok"}
+    reasons = [r.reason or "" for r in results.load_records(tmp_path / "results")]
+    assert any("not valid Unicode" in reason for reason in reasons)
+    assert any("ValueError" in reason for reason in reasons)
+
+
+def test_a_full_disk_is_said_and_what_was_recorded_is_kept(
+    tmp_path: Path, kitchen: Measure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(tmp_path, "demo/a", value=1)
+    add(tmp_path, "demo/b")
+    real = results.write_atomically
+
+    def full(path: Path, text: str) -> None:
+        if path.name == "b.json":
+            raise OSError(28, "No space left on device", str(path))
+        real(path, text)
+
+    monkeypatch.setattr(results, "write_atomically", full)
+    with pytest.raises(OSError, match="No space left"):
+        kitchen()
+    records = results.load_records(tmp_path / "results")
+    assert [r.snippet for r in records] == ["demo/a"]
+    assert records[0].run.status == "interrupted"
+    assert "No space left" in (records[0].run.reason or "")
+
+
+def test_nobodys_secret_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NVIDIA_API_KEY", "TORCHINDUCTOR_REDIS_URL", "TRITON_TOKEN", "CUDA_SECRET", "MKL_PASSWORD"):
+        monkeypatch.setenv(name, "hunter2")
+    monkeypatch.setenv("CXX", "/home/hunter2/bin/g++-12")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    recorded = machine.environment(PROBED)
+    assert "hunter2" not in json.dumps(recorded)
+    assert (recorded["env"]["CXX"], recorded["env"]["OMP_NUM_THREADS"]) == ("g++-12", "1")
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
+def test_a_killed_measure_takes_its_snippet_with_it(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    note = tmp_path / "pid"
+    add(tmp_path, "demo/a", f"import os, time\nopen({str(note)!r}, 'w').write(str(os.getpid()))\ntime.sleep(300)")
+    process = subprocess.Popen(
+        command(tmp_path), cwd=REPO, env=environment(tmp_path), stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    deadline = time.monotonic() + 60
+    while not (note.exists() and note.read_text()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    stat = Path(f"/proc/{note.read_text()}/stat")
+    while stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z":
+        assert time.monotonic() < deadline, "the snippet outlived the measure command"
+        time.sleep(0.05)
 
 
 def test_the_bundle_holds_the_run(tmp_path: Path, kitchen: Measure) -> None:
@@ -172,7 +249,7 @@ def test_the_run_says_how_to_repeat_it(tmp_path: Path, kitchen: Measure) -> None
 def test_two_at_once_are_refused(tmp_path: Path, kitchen: Measure) -> None:
     add(tmp_path, "demo/a")
     kitchen()
-    with measure._only_one(tmp_path / "results"), pytest.raises(MeasureError, match="another measure is running"):
+    with measure._only_one(), pytest.raises(MeasureError, match="another measure is running"):
         kitchen(force=True)
     assert kitchen(force=True)[0].recorded == {"demo/a": "ok"}
 
@@ -198,7 +275,7 @@ def command(tmp_path: Path, *options: str) -> list[str]:
 
 
 def environment(tmp_path: Path) -> dict[str, str]:
-    return os.environ | {"KITCHEN_SNIPPETS": str(tmp_path / "snippets")}
+    return os.environ | {"KITCHEN_SNIPPETS": str(tmp_path / "snippets"), "TMPDIR": str(tmp_path)}
 
 
 @pytest.mark.skipif(not shutil.which("setpriv"), reason="needs setpriv to give up root's right to write anywhere")

@@ -41,6 +41,11 @@ def test_text_is_the_code_character_for_character(tree: Tree) -> None:
     assert tabs(html) == ["Toy Cpu"]
 
 
+def test_text_is_highlighted_as_the_row_says(tree: Tree) -> None:
+    tree.record(NAME, [backend_row("inductor", code="import triton", language="python")])
+    assert render(page.text(NAME, "code")).one("div", "language-python").one("code").all("span")
+
+
 def test_text_of_a_row_that_failed_gives_the_reason(tree: Tree) -> None:
     tree.record(NAME, [backend_row("inductor", status="failed", note="no compiler", code=None)])
     assert render(page.text(NAME, "code")).one("p", "ck-missing").text == "failed no compiler"

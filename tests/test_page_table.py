@@ -27,7 +27,7 @@ def test_headers_rows_units_and_spread(tree: Tree) -> None:
     heads = table.one("thead").all("th")
     assert [h.text for h in heads] == ["Back end", "Step time µs", "Speed-up", "Verdict", "Break-even count N*"]
     assert {h.attributes["scope"] for h in heads} == {"col"}
-    assert heads[1].one("abbr").attributes["title"].startswith("Median")
+    assert heads[1].one("abbr").attributes["title"].startswith("Time of a step: median")
     body = table.one("tbody").all("tr")
     assert all(row.children[0].attributes["scope"] == "row" for row in body if not isinstance(row.children[0], str))
     inductor = cells(table)[3]
@@ -85,6 +85,21 @@ def test_a_missing_number_is_a_dash_that_says_so(tree: Tree) -> None:
     html = render(page.table(NAME, columns=["backend", "speedup_ratio"]))
     dash = html.one("table").all("td", "muted")[0].one("span")
     assert (dash.text, dash.attributes["title"]) == ("–", "not measured")
+
+
+def test_the_interval_of_a_break_even_count_may_be_open_and_noise_has_no_payoff(tree: Tree) -> None:
+    rows = four_backends()
+    rows[3] |= {"break_even_low": 80_000, "break_even_high": 131_000}
+    rows[2] |= {"break_even": 5, "break_even_low": 4, "break_even_high": None, "break_even_text": None}
+    rows[1] |= {"payoff_r": None, "break_even_text": "never"}
+    tree.record(NAME, rows)
+    shown = cells(render(page.table(NAME, columns=["backend", "payoff_r", "break_even"])).one("table", "ck-table"))
+    assert [row[2] for row in shown[1:4]] == ["never", "54–∞", "100,00080,000–131,000"]
+    assert shown[1][1] == "no difference"
+    assert shown[0][1] == "–"
+    noise = [row | {"payoff_r": None, "verdict": "no difference"} for row in rows]
+    tree.record(NAME, noise, day="2026-12-01")
+    assert cells(render(page.terms("payoff")).one("table", "ck-terms"))[0][2] == "no difference"
 
 
 def test_the_newest_record_of_each_machine_in_linked_tabs(tree: Tree) -> None:

@@ -72,17 +72,47 @@ def test_pays_for_counts_r_and_gives_noise_no_credit() -> None:
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({}, "Up to about 100,000 steps the model without compiling takes less time in all; beyond that inductor."),
+        ({}, "Up to 100,000 steps the model without compiling takes less time in all; beyond that inductor."),
         ({"how": "extrapolated"}, "by the formula"),
         ({"how": "never", "crossing_steps": None}, "the model without compiling takes less time in all than inductor"),
-        ({"how": "undecided", "crossing_steps": None}, "whether inductor overtakes it can't be told"),
+        (
+            {"how": "undecided", "crossing_steps": None},
+            "The model without compiling takes less time at first; from these whole jobs alone, each in its own "
+            "process, it can't be told whether inductor overtakes it: the interleaved table above decides.",
+        ),
+        (
+            {"how": "undecided", "crossing_steps": None, "cheaper_at_start": None, "cheaper_later": "inductor"},
+            "Which takes less time at first, the model without compiling or inductor, can't be told from these "
+            "whole jobs; later inductor does.",
+        ),
+        (
+            {"how": "undecided", "crossing_steps": None, "cheaper_at_start": None, "cheaper_later": None},
+            "Which takes less time, the model without compiling or inductor, can't be told from these whole jobs",
+        ),
     ],
 )
 def test_crossing_says_how_it_is_known(changes: dict[str, Any], expected: str) -> None:
     rows = [
         row | changes if row.get("kind") == "crossing" and row["backend"] == "inductor" else row for row in total_time()
     ]
-    assert expected in words("crossing", rows)
+    text = words("crossing", rows)
+    assert expected in text
+    assert "None" not in text + words("crossing", rows, "zh")
+
+
+def test_several_undecided_crossings_are_one_sentence_in_the_plural() -> None:
+    open_ = {"how": "undecided", "crossing_steps": None, "cheaper_later": None}
+    rows = [row | open_ if row.get("kind") == "crossing" else row for row in total_time()]
+    assert "it can't be told whether inductor and eager overtake it" in words("crossing", rows)
+    assert "分不出 inductor 和 eager 会不会反超" in words("crossing", rows, "zh")
+
+
+def test_break_even_gives_its_interval_and_an_open_end() -> None:
+    both = words("break_even", changed("inductor", break_even_low=80_000, break_even_high=130_000))
+    assert "inductor after 100,000 steps (80,000–130,000)" in both
+    half = changed("inductor", break_even_low=80_000, break_even_high=None)
+    assert "inductor after 100,000 steps (at least 80,000)" in words("break_even", half)
+    assert "（至少 80,000）" in words("break_even", half, "zh")
 
 
 def test_crossings_that_never_come_are_one_sentence_and_a_range_is_shown() -> None:
@@ -91,7 +121,7 @@ def test_crossings_that_never_come_are_one_sentence_and_a_range_is_shown() -> No
     assert "takes less time in all than inductor and eager." in words("crossing", rows)
     beyond = {"how": "extrapolated", "crossing_low_steps": 80_000.0, "crossing_high_steps": 131_234.0}
     rows = [row | beyond if row.get("backend") == "inductor" else row for row in total_time()]
-    assert "Up to about 100,000 (80,000–131,000) steps" in words("crossing", rows)
+    assert "Up to 100,000 (80,000–131,000) steps" in words("crossing", rows)
 
 
 def test_launch_cost_gives_the_slope_with_its_interval() -> None:
@@ -129,11 +159,15 @@ def test_fusion_speedup_tells_cache_from_memory() -> None:
 
 
 def test_does_formula_hold_gives_the_worst_case() -> None:
-    assert "to within 1.0%" in words("does_formula_hold", total_time())
+    assert "lies within 1.0% (median 1.0%)" in words("does_formula_hold", total_time())
     rows = [row | {"predicted_s": row["total_s"] * 1.3} if row.get("steps") == 1 else row for row in total_time()]
     text = words("does_formula_hold", rows)
-    assert "to within 30%" in text
-    assert "9 of them lie inside" in text
+    assert text.startswith("Predicted from the other repeats")
+    assert "lies within 30%" in text
+    assert "at 9 of them it lies inside" in text
+    rows = [row | {"predicted_s": None} if row.get("steps") == 1 else row for row in total_time()]
+    rows = [row | {"prediction_low_ratio": 0.9, "prediction_high_ratio": 1.02} for row in rows]
+    assert "lies within 10% (median 1.0%) of the measured one at 9 points" in words("does_formula_hold", rows)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -144,6 +144,7 @@ def test_never_a_half_written_record_however_often_the_writer_is_killed(tmp_path
     )
     seen = 0
     for attempt in range(6):
+        path.unlink(missing_ok=True)
         process = subprocess.Popen([sys.executable, "-c", program], cwd=REPO)
         deadline = time.monotonic() + 20
         while not path.exists() and time.monotonic() < deadline:

@@ -83,11 +83,11 @@ def test_a_crash_at_exit_after_the_rows_is_not_ok(tmp_path: Path) -> None:
 
 def test_a_hang_is_stopped_at_the_limit(tmp_path: Path) -> None:
     began = time.monotonic()
-    result = outcome(tmp_path, "import time\nprint('began', flush=True)\ntime.sleep(600)", limit_s=1.5)
+    result = outcome(tmp_path, "import time\nprint('began', flush=True)\ntime.sleep(600)", limit_s=6)
     assert result.status == "timeout"
-    assert "1.5 s" in (result.reason or "")
+    assert "6 s" in (result.reason or "")
     assert "began" in result.stdout_tail
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 60
 
 
 def test_a_hang_that_ignores_signals(tmp_path: Path) -> None:
@@ -119,6 +119,31 @@ def test_a_child_left_behind_is_stopped_and_told(tmp_path: Path, session: bool) 
     assert not alive(result.rows[0]["pid"])
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="adopts orphans as Linux allows")
+def test_a_daemon_that_hides_is_found_and_told(tmp_path: Path) -> None:
+    daemon = tmp_path / "daemon.py"
+    daemon.write_text(
+        "import os, time\n"
+        "if os.fork() == 0:\n"
+        "    os.setsid()\n"
+        "    if os.fork() == 0:\n"
+        "        print(os.getpid(), flush=True)\n"
+        "        os.close(1)\n"
+        "        time.sleep(300)\n"
+        "    os._exit(0)\n"
+    )
+    code = f"""
+    import subprocess, sys
+    command = [sys.executable, {str(daemon)!r}]
+    out = subprocess.run(command, env={{}}, stdout=subprocess.PIPE, text=True).stdout
+    return [{{"pid": int(out)}}]
+    """
+    result = outcome(tmp_path, code)
+    assert result.status == "ok", result.reason
+    assert "left 1 process behind" in (result.reason or "")
+    assert not alive(result.rows[0]["pid"])
+
+
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds strays through /proc")
 def test_a_hang_takes_its_children_with_it(tmp_path: Path) -> None:
     note = tmp_path / "pid"
@@ -128,7 +153,7 @@ def test_a_hang_takes_its_children_with_it(tmp_path: Path) -> None:
     pathlib.Path({str(note)!r}).write_text(str(child.pid))
     time.sleep(300)
     """
-    assert outcome(tmp_path, code, limit_s=2).status == "timeout"
+    assert outcome(tmp_path, code, limit_s=8).status == "timeout"
     assert not alive(int(note.read_text()))
 
 
@@ -141,6 +166,7 @@ def test_a_hang_takes_its_children_with_it(tmp_path: Path) -> None:
         ("{'a': 1}", "dict is not a JSON scalar"),
         ("object()", "object is not a JSON scalar"),
         ("b'x'", "bytes is not a JSON scalar"),
+        ("chr(0xD800)", "the text is not valid Unicode"),
         ("type('Tensor', (), {})()", "Tensor is not a JSON scalar"),
     ],
 )
@@ -267,7 +293,7 @@ def test_what_a_killed_snippet_left_in_the_temporary_folder_is_removed(tmp_path:
         file.write(tempfile.mkdtemp())
     time.sleep(300)
     """
-    assert outcome(tmp_path, code, limit_s=2).status == "timeout"
+    assert outcome(tmp_path, code, limit_s=8).status == "timeout"
     assert note.read_text()
     assert not Path(note.read_text()).exists()
 

@@ -13,18 +13,23 @@ import itertools
 import json
 import math
 import os
+import random
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 import tomllib
-from collections.abc import Iterator
+import types
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+
+from kitchen import labels
 
 pytest.importorskip("torch")
 
@@ -65,7 +70,7 @@ BUDGETS: dict[str, Row] = {
     },
     "overview/total_time": {
         "backends": ("eager", "inductor", "cudagraphs", *FAILING, "planted_crash"),
-        "repeats": 1,
+        "repeats": 2,
         "seconds": 0.3,
     },
     "overview/python_demo": {
@@ -92,7 +97,7 @@ with open(sys.argv[3], "w") as file:
 """
 
 
-def run_alone(name: str, budget: Row) -> list[Row]:
+def run_alone(name: str, budget: Row, **environment: str) -> list[Row]:
     """Return the rows of a snippet that lies alone in an empty folder, run with a budget."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         copy = Path(shutil.copy(SNIPPETS / f"{name}.py", folder))
@@ -106,7 +111,7 @@ def run_alone(name: str, budget: Row) -> list[Row]:
         process = subprocess.run(
             [sys.executable, "-c", RUN, str(copy), json.dumps(budget), str(answer)],
             cwd=folder,
-            env=os.environ | {"PYTHONPATH": str(site)},
+            env=os.environ | {"PYTHONPATH": str(site)} | environment,
             timeout=LIMIT_S,
             capture_output=True,
             text=True,
@@ -301,13 +306,127 @@ def test_a_wrong_result_gets_no_time() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "budget"),
+    [
+        ("overview/four_backends", {"backends": ("inductor",), "repeats": 1, "processes": 2, "rounds": 2}),
+        ("overview/total_time", {"backends": ("inductor",), "repeats": 1, "seconds": 0.1}),
+        ("overview/python_demo", {"backends": ("none", "inductor"), "iterations": 2}),
+        ("inductor/fusion", {"lengths": (2,), "places": ("L2", "memory"), "processes": 2, "rounds": 1}),
+    ],
+)
+def test_a_backend_that_compiles_nothing_gets_no_time(name: str, budget: Row) -> None:
+    rows = run_alone(name, budget, TORCHDYNAMO_DISABLE="1")
+    compiled = [row for row in rows if row.get("backend") == "inductor" or row.get("kind") == "chain"]
+    assert compiled
+    for row in compiled:
+        assert (row["status"], row["note"].split(",")[0]) == ("not measured", "No graph was captured")
+        assert not any(
+            value for column, value in row.items() if column.endswith(("_us", "_ms", "_gbs", "speedup_ratio"))
+        )
+    assert [row for row in rows if row["status"] == "ok"], "what needs no compiler is still measured"
+
+
+@pytest.mark.parametrize("name", ["overview/four_backends", "overview/total_time"])
+def test_cuda_graphs_count_only_where_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    module = load(name)
+
+    class Profile:
+        """Takes the place of the profiler, which sees no CUDA call on a machine without CUDA."""
+
+        names: tuple[str, ...] = ()
+
+        def __init__(self, **_: Any) -> None: ...
+        def __enter__(self) -> Profile:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+        def events(self) -> list[Any]:
+            return [types.SimpleNamespace(name=event) for event in self.names]
+
+    def broken(**_: Any) -> None:
+        raise RuntimeError("no permission for the counters")
+
+    calls: list[int] = []
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr("torch.profiler.profile", Profile)
+
+    def seen(*names: str) -> float | None:
+        Profile.names = names
+        return module.count_graph_launches(calls.append, 1)
+
+    steps = module.PROFILED_STEPS
+    assert seen(*["cudaGraphLaunch"] * steps, "cudaMemcpyAsync") == 1
+    assert seen(*["cudaGraphLaunch_v10000", "cuGraphLaunch"] * steps) == 2
+    assert seen(*["cudaLaunchKernel"] * steps) == seen("cuLaunchKernelEx") == 0
+    assert seen("aten::relu", "cudaDeviceSynchronize") is None
+    assert len(calls) == 5 * steps
+    monkeypatch.setattr("torch.profiler.profile", broken)
+    assert module.count_graph_launches(calls.append, 1) is None
+
+    answer: Row = {"error": 0.0, "graphs": 1, "graph_skips": 0, "graph_launches": None}
+    assert module.trouble("cudagraphs", "cuda", answer) is None
+    assert module.trouble("cudagraphs", "cuda", answer | {"graph_launches": 1.0}) is None
+    for nothing in ({"graph_launches": 0.0}, {"graph_skips": 2}, {"graphs": 0}):
+        status, _ = module.trouble("cudagraphs", "cuda", answer | nothing)
+        assert status == "not measured"
+
+
+@pytest.mark.parametrize("name", ["overview/four_backends", "overview/total_time"])
+def test_every_note_of_its_own_has_a_translation(name: str) -> None:
+    module = load(name)
+    answer: Row = {"error": 0.0, "graphs": 1, "graph_skips": 2, "graph_launches": None}
+    cases: list[tuple[str, Row]] = [("cpu", {}), ("cuda", {}), ("cuda", {"graph_skips": 0, "graph_launches": 0.0})]
+    cases += [("cpu", {"graphs": 0}), ("cpu", {"error": 0.5}), ("cpu", {"error": math.nan})]
+    cases += [("cpu", {"failed": "no answer within 120 s"}), ("cpu", {"failed": "the process died of signal SIGSEGV"})]
+    notes = [module.trouble("cudagraphs", device, answer | change)[1] for device, change in cases]
+    notes += [load("overview/python_demo").NOT_COMPILED, load("inductor/fusion").NOT_COMPILED]
+    notes.append(load("inductor/fusion").NO_KERNEL)
+    for note in notes:
+        assert labels.note(note, "en") == note
+        assert labels.note(note, "zh") != note
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="no process groups")
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "overview/python_demo"])
+@pytest.mark.parametrize("ends", ["in time", "too late"])
+def test_what_a_child_started_ends_with_it(
+    name: str, ends: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = load(name)
+    # In place of the snippet: a child that starts a process and leaves it running.
+    leaver = tmp_path / "leaver.py"
+    leaver.write_text(
+        "import json, os, pathlib, subprocess, sys, time\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(300)'])\n"
+        "job = json.loads(sys.argv[2])\n"
+        "pathlib.Path(job['pid']).write_text(str(child.pid))\n"
+        "pathlib.Path(job['answer']).write_text('{}')\n"
+        "time.sleep(0 if job['ends'] == 'in time' else 300)\n"
+        "os._exit(0)\n"
+    )
+    monkeypatch.setattr(module, "__file__", str(leaver))
+    pid = tmp_path / "pid"
+    limit_s = 60.0 if ends == "in time" else 5.0
+    answer = module.run_child({"pid": str(pid), "ends": ends}, tmp_path, limit_s)
+    assert answer == ({} if ends == "in time" else {"failed": "no answer within 5 s"})
+    state = Path("/proc", pid.read_text(), "stat")
+    deadline = time.monotonic() + 10
+    while state.exists() and state.read_text().split()[2] != "Z" and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not state.exists() or state.read_text().split()[2] == "Z", "it still runs"
+
+
+@pytest.mark.slow
 def test_a_backend_that_hangs_is_killed_and_the_others_go_on() -> None:
     name = "overview/four_backends"
     budget = {key: value for key, value in BUDGETS[name].items() if key != "backends"}
-    rows = run_alone(name, budget | {"backends": ("planted_hang",), "child_limit_s": 12.0})
+    rows = run_alone(name, budget | {"backends": ("planted_hang",), "child_limit_s": 40.0})
     status = {row["backend"]: (row["status"], row["note"]) for row in rows if row.get("kind") in (None, "fit")}
     assert status["none"] == ("ok", None)
-    assert status["planted_hang"] == ("failed", "no answer within 12 s")
+    assert status["planted_hang"] == ("failed", "no answer within 40 s")
 
 
 # ---------------------------------------------------------------- overview/four_backends
@@ -329,11 +448,20 @@ def test_four_backends_numbers_of_a_row_agree() -> None:
         assert row["step_us"] == pytest.approx(statistics.median(row["samples_us"]))
         assert len(row["samples_us"]) == row["processes"] * row["rounds"] == 8
         assert row["speedup_low"] <= row["speedup_ratio"] <= row["speedup_high"]
-        # A median of ratios is not the ratio of the medians, but it is near.
-        assert row["speedup_ratio"] == pytest.approx(none["step_us"] / row["step_us"], rel=0.25)
+        # From the samples anew: paired by round, a median of each process, their geometric mean.
+        pairs = list(zip(none["samples_us"], row["samples_us"], strict=True))
+        medians = [
+            statistics.median(math.log(n / t) for n, t in pairs[start : start + row["rounds"]])
+            for start in range(0, len(pairs), row["rounds"])
+        ]
+        assert len(medians) == row["processes"]
+        assert row["speedup_ratio"] == pytest.approx(math.exp(statistics.fmean(medians)))
+        half = 12.706 * statistics.stdev(medians) / math.sqrt(2)
+        assert row["speedup_high"] / row["speedup_ratio"] == pytest.approx(math.exp(half))
         assert row["saved_us"] == pytest.approx(none["step_us"] - row["step_us"])
         assert row["total_s"] == pytest.approx(row["compile_cold_s"] + row["steps"] * row["step_us"] * 1e-6)
-        assert row["payoff_r"] == pytest.approx(row["saved_us"] * 1e-6 * row["steps"] / row["compile_cold_s"])
+        r = row["saved_us"] * 1e-6 * row["steps"] / row["compile_cold_s"]
+        assert row["payoff_r"] == (None if row["verdict"] == "no difference" else pytest.approx(r))
         assert 0 < row["compile_cold_low_s"] <= row["compile_cold_s"] <= row["compile_cold_high_s"]
         assert row["max_rel_error"] < 1e-4
 
@@ -349,29 +477,34 @@ def test_four_backends_break_even_is_a_count_or_never() -> None:
     for row in measured_backends():
         if row["verdict"] == "faster":
             assert isinstance(row["break_even"], int)
-            assert row["break_even"] > 0
+            assert 0 < row["break_even_low"] <= row["break_even"]
+            assert row["break_even_high"] is None or row["break_even"] <= row["break_even_high"]
             assert row["break_even_text"] is None
         else:
-            assert row["break_even"] is None
+            assert row["break_even"] is row["break_even_low"] is row["break_even_high"] is None
             assert row["break_even_text"] == "never"
 
 
 def test_four_backends_payoff_of_a_faster_and_a_slower_step() -> None:
     module = load("overview/four_backends")
-    faster: Row = {"backend": "b", "compile_cold_s": 2.0, "step_us": 50.0, "saved_us": 150.0, "steps": 100_000}
-    slower = faster | {"saved_us": -10.0, "verdict": "slower"}
-    blank: Row = {"break_even": None, "break_even_text": None}
-    faster |= blank | {"verdict": "faster"}
-    slower |= blank
-    unsure = faster | {"verdict": "no difference"}
+    blank: Row = dict.fromkeys(("payoff_r", "break_even", "break_even_low", "break_even_high", "break_even_text"))
+    blank |= {"backend": "b", "compile_cold_s": 2.0, "step_us": 50.0, "steps": 100_000}
+    ratios: Row = {"speedup_ratio": 4.0, "speedup_low": 2.0, "speedup_high": 8.0}
+    faster = blank | ratios | {"saved_us": 150.0, "verdict": "faster"}
+    slower = blank | {"saved_us": -10.0, "verdict": "slower"}
+    unsure = blank | ratios | {"saved_us": 150.0, "verdict": "no difference"}
     for row in (faster, slower, unsure):
         module.add_payoff(row)
     assert faster["total_s"] == pytest.approx(7.0)
     assert faster["payoff_r"] == pytest.approx(7.5)
     assert faster["break_even"] == math.ceil(2.0 / 150e-6) == 13_334
+    # Not compiled a step takes 200 us; at 8 times as fast it saves 175 us, at twice as fast 100 us.
+    assert (faster["break_even_low"], faster["break_even_high"]) == (math.ceil(2.0 / 175e-6), 20_000)
     assert slower["payoff_r"] == pytest.approx(-0.5)
-    assert (slower["break_even"], slower["break_even_text"]) == (None, "never")
-    assert (unsure["break_even"], unsure["break_even_text"]) == (None, "never")
+    assert unsure["payoff_r"] is None, "noise times N is no saving"
+    for row in (slower, unsure):
+        assert row["break_even"] is row["break_even_low"] is row["break_even_high"] is None
+        assert row["break_even_text"] == "never"
 
 
 @pytest.mark.parametrize("name", ["overview/four_backends", "inductor/fusion"])
@@ -385,13 +518,35 @@ def test_verdict_needs_an_interval_without_one_and_an_effect_above_the_noise(nam
 
 
 @pytest.mark.parametrize("name", ["overview/four_backends", "inductor/fusion"])
-def test_bootstrap_sees_the_spread_between_processes(name: str) -> None:
-    bootstrap = load(name).bootstrap
-    low, high = bootstrap([[1.0, 1.01, 0.99]] * 3)
-    assert 0.99 <= low <= 1 <= high <= 1.01
-    # Each process agrees with itself; only resampling processes shows that they differ.
-    low, high = bootstrap([[0.9] * 20, [1.0] * 20, [1.1] * 20])
-    assert (low, high) == (0.9, 1.1)
+def test_interval_is_of_the_process_medians(name: str) -> None:
+    ratio_interval = load(name).ratio_interval
+    # Two rounds or two hundred: only how much the processes differ counts.
+    ratio, low, high = ratio_interval([[1.0, 1.5, 0.5] * 60, [1.0], [1.0]])
+    assert (ratio, low, high) == (1, 1, 1)
+    # Logarithms -0.1, 0, 0.1: mean 0, standard deviation 0.1, t quantile 4.303 for three processes.
+    ratio, low, high = ratio_interval([[math.exp(v)] * 20 for v in (-0.1, 0.0, 0.1)])
+    assert ratio == pytest.approx(1)
+    assert math.log(high) == pytest.approx(4.303 * 0.1 / math.sqrt(3), rel=1e-4)
+    assert low == pytest.approx(1 / high)
+    with pytest.raises(ValueError, match="two processes"):
+        ratio_interval([[1.0, 1.1]])
+
+
+@pytest.mark.parametrize("name", ["overview/four_backends", "inductor/fusion", "eager/launch_overhead"])
+def test_interval_of_the_same_thing_twice_holds_the_truth_as_often_as_it_says(name: str) -> None:
+    t_interval = load(name).t_interval
+    source = random.Random(1)
+    for processes in (2, 3, 6):
+        draws = [t_interval([source.gauss(0.0, 0.01) for _ in range(processes)]) for _ in range(2000)]
+        assert sum(low <= 0 <= high for _, low, high in draws) / len(draws) == pytest.approx(0.95, abs=0.015)
+    with pytest.raises(ValueError, match="two processes"):
+        t_interval([1.0])
+
+
+@pytest.mark.parametrize("name", ["overview/four_backends", "inductor/fusion", "eager/launch_overhead"])
+def test_one_process_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="processes = 1"):
+        load(name).run(processes=1)
 
 
 # ---------------------------------------------------------------- overview/total_time
@@ -411,9 +566,15 @@ def test_total_time_grows_with_the_steps_and_follows_the_formula() -> None:
         for row in points:
             assert row["total_low_s"] <= row["total_s"] <= row["total_high_s"]
             assert row["total_s"] == statistics.median(row["samples_s"])
-            assert row["prediction_ratio"] == pytest.approx(row["predicted_s"] / row["total_s"])
+            assert len(row["samples_s"]) == 2
+        told = [row for row in points if row["predicted_s"] is not None]
+        # The terms are read at 5 steps and at the last mark; there nothing is predicted.
+        assert {1, 2, 10, 20} <= {row["steps"] for row in told}
+        assert not {5, points[-1]["steps"]} & {row["steps"] for row in told}
+        for row in told:
+            assert row["prediction_low_ratio"] <= row["prediction_ratio"] <= row["prediction_high_ratio"]
+            # Of two repeats each is predicted from the other.
             assert row["predicted_s"] == pytest.approx(fit["compile_s"] + row["steps"] * fit["step_us"] * 1e-6)
-        assert points[-1]["prediction_ratio"] == pytest.approx(1, abs=0.2)
 
 
 @pytest.mark.slow
@@ -435,6 +596,38 @@ def curves(module: ModuleType, terms: dict[str, list[tuple[float, float]]]) -> l
     for backend, repeats in terms.items():
         rows += module.curve_rows(backend, [{n: c + n * s for n in marks} for c, s in repeats], 0.0)
     return rows
+
+
+def test_total_time_predicts_a_repeat_from_the_others_only() -> None:
+    module = load("overview/total_time")
+    terms = [(1.0, 1e-3), (2.0, 2e-3), (6.0, 3e-3)]
+    assert module.predict(terms, 100) == pytest.approx([4.0 + 0.25, 3.5 + 0.2, 1.5 + 0.15])
+    points = of_kind(curves(module, {"b": terms}), "point")
+    (row,) = (row for row in points if row["steps"] == 100)
+    assert row["samples_s"] == pytest.approx([1.1, 2.2, 6.3])
+    assert row["predicted_s"] == pytest.approx(3.7)
+    assert row["prediction_ratio"] == pytest.approx(3.7 / 2.2)
+    assert row["prediction_low_ratio"] == pytest.approx(1.65 / 6.3)
+    assert row["prediction_high_ratio"] == pytest.approx(4.25 / 1.1)
+    assert [row["steps"] for row in points if row["predicted_s"] is None] == [5, 1000]
+
+
+def test_total_time_check_of_the_formula_can_fail() -> None:
+    module = load("overview/total_time")
+    marks = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]
+
+    def ratios(clock: Callable[[int], float]) -> list[float]:
+        rows = module.curve_rows("b", [{n: clock(n) for n in marks}] * 3, 0.0)
+        return [row["prediction_ratio"] for row in of_kind(rows, "point") if row["prediction_ratio"] is not None]
+
+    assert ratios(lambda n: 0.5 + n * 1e-3) == pytest.approx([1.0] * 8)
+    # Later steps slower than early ones, as where a machine throttles: the clock bends, the formula misses.
+    assert max(ratios(lambda n: 0.5 + n * 1e-3 + n * n * 1e-5)) > 1.5
+    # The same job, but a repeat does not say what the next one takes.
+    rows = curves(module, {"b": [(0.5, 1e-3), (1.5, 1e-3)]})
+    assert all(row["prediction_high_ratio"] > 1.5 for row in of_kind(rows, "point") if row["predicted_s"])
+    # One repeat says nothing about another.
+    assert not any(row["predicted_s"] for row in of_kind(curves(module, {"b": [(0.5, 1e-3)]}), "point"))
 
 
 @pytest.mark.parametrize(
@@ -482,8 +675,10 @@ def test_launch_overhead_is_a_line_in_the_number_of_operators() -> None:
     for fit in of_kind(rows, "fit"):
         points = [row for row in of_kind(rows, "point") if (row["op"], row["clock"]) == (fit["op"], fit["clock"])]
         assert [row["m"] for row in points] == [1, 4, 16, 64]
-        assert 0 < fit["slope_low_us"] <= fit["slope_us"] <= fit["slope_high_us"]
-        assert fit["fit_error_ratio"] < 0.5
+        assert fit["slope_low_us"] <= fit["slope_us"] <= fit["slope_high_us"]
+        # 64 operators take longer than one, however noisy the machine.
+        assert fit["slope_us"] > 0
+        assert points[-1]["chain_us"] > points[0]["chain_us"]
         for row in points:
             assert row["chain_q1_us"] <= row["chain_us"] <= row["chain_q3_us"]
             assert row["chain_us"] == statistics.median(row["samples_us"])
@@ -495,6 +690,15 @@ def test_launch_overhead_fit_finds_a_planted_line() -> None:
     module = load("eager/launch_overhead")
     slope, intercept = module.fit_line({m: 3.0 + 0.5 * m for m in (1, 2, 4, 256)})
     assert (slope, intercept) == (pytest.approx(0.5), pytest.approx(3.0))
+
+
+def test_launch_overhead_slope_is_the_mean_of_the_processes() -> None:
+    module = load("eager/launch_overhead")
+    runs = [{m: [1.0 + slope * m] * 3 for m in (1, 2, 4, 8)} for slope in (0.4, 0.5, 0.6)]
+    *_, fit = module.chain_rows("relu", "complete", runs, 0.0)
+    assert fit["slope_us"] == pytest.approx(0.5)
+    assert fit["slope_high_us"] - fit["slope_us"] == pytest.approx(4.303 * 0.1 / math.sqrt(3), rel=1e-4)
+    assert fit["intercept_us"] == pytest.approx(fit["intercept_low_us"]) == pytest.approx(1.0)
 
 
 # ---------------------------------------------------------------- inductor/fusion
@@ -518,7 +722,11 @@ def test_fusion_makes_one_kernel_of_the_chain() -> None:
 def test_fusion_numbers_of_a_row_agree() -> None:
     for row in of_kind(rows_of("inductor/fusion"), "chain"):
         assert row["elements"] * 4 == row["tensor_kib"] * 1024
-        assert row["fused_kernel_us"] + row["launch_us"] == pytest.approx(row["compiled_call_us"])
+        # On a noisy machine the call of a small chain may seem shorter than its launch: then there is no rest to give.
+        if row["fused_kernel_us"] is None:
+            assert row["compiled_call_us"] <= row["launch_us"]
+        else:
+            assert row["fused_kernel_us"] + row["launch_us"] == pytest.approx(row["compiled_call_us"])
         assert row["speedup_low"] <= row["speedup_ratio"] <= row["speedup_high"]
         assert len(row["samples_us"]) == len(row["samples_apart_us"]) == len(row["samples_chain_us"]) == 6
         tensor_bytes = row["tensor_kib"] * 1024

@@ -16,9 +16,11 @@ Two operators: ``relu`` allocates its output; ``mul_`` works in place and alloca
 How it is measured
     A chain is unrolled Python source, so no loop is timed. All chains are interleaved in one process, in a new
     random order each round; several fresh processes do the same. A block is
-    ``torch.utils.benchmark.Timer(...).timeit(number)``, at least ``block_ms`` long. The line is a least-squares fit
-    that gives each point the same relative weight; the 95 % intervals are a hierarchical bootstrap over processes
-    and rounds (after Kalibera and Jones, "Rigorous Benchmarking in Reasonable Time", ISMM 2013).
+    ``torch.utils.benchmark.Timer(...).timeit(number)``, at least ``block_ms`` long. Each process gives one line,
+    a least-squares fit through its medians in which every point has the same relative weight. Slope and intercept
+    are the means over the processes, and their 95 % intervals the t intervals of these means, k - 1 degrees of
+    freedom for k processes: the process is the unit of replication (after Kalibera and Jones, "Rigorous Benchmarking
+    in Reasonable Time", ISMM 2013).
 
     On a CUDA device there are two clocks. ``complete`` waits for the device at the end of a block, ``enqueue`` does
     not: it is the time of the host alone. There a block is only as long as the launch queue of the device allows.
@@ -31,7 +33,7 @@ Rows, told apart by ``kind``; each has op, clock, status, note, device, threads.
         per_operator_us                      chain_us / m
         processes, rounds                    how many processes, and how many blocks each
         samples_us                           every block: mean of a chain
-    kind = "fit": the line through the points of one op and clock
+    kind = "fit": the line of one op and clock
         slope_us, slope_low_us, slope_high_us              cost of one more operator, with its 95 % interval
         intercept_us, intercept_low_us, intercept_high_us  what a chain costs before its first operator
         fit_error_ratio                      largest relative distance of a point from the line
@@ -40,8 +42,10 @@ Rows, told apart by ``kind``; each has op, clock, status, note, device, threads.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
+import os
 import random
 import signal
 import statistics
@@ -72,6 +76,8 @@ FITTED: tuple[str, ...] = (
     "fit_error_ratio",
     "max_rel_error",
 )
+# Student's t, quantile 0.975, for 1, 2, 3 ... degrees of freedom.
+T_975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)
 # A CUDA device queues about a thousand launches; past that the host waits and would be timed waiting.
 QUEUE = 500
 
@@ -154,6 +160,16 @@ def child_main(job: Row) -> None:
 # ---------------------------------------------------------------- in the parent process
 
 
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill a child and whatever it started (a C++ compiler, a compile worker): none may run on into the next timing."""
+    with contextlib.suppress(ProcessLookupError):  # nobody is left
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:  # Windows has no process groups of this kind
+            process.kill()
+    process.wait()
+
+
 def run_child(job: Row, folder: Path, limit_s: float) -> Row:
     """Run one job in a fresh process.
 
@@ -163,14 +179,16 @@ def run_child(job: Row, folder: Path, limit_s: float) -> Row:
     answer.unlink(missing_ok=True)
     command = [sys.executable, __file__, "--child", json.dumps(job | {"answer": str(answer)})]
     with log.open("w") as output:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        # A session of its own makes it the leader of a process group.
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+        )
         try:
             code = process.wait(limit_s)
         except subprocess.TimeoutExpired:
             return {"failed": f"no answer within {limit_s:g} s"}
         finally:
-            process.kill()
-            process.wait()
+            end_group(process)
     if code == 0 and answer.exists():
         result: Row = json.loads(answer.read_text())
         return result
@@ -191,18 +209,18 @@ def fit_line(points: dict[int, float]) -> tuple[float, float]:
     return slope, mean_t - slope * mean_m
 
 
-def bootstrap_line(runs: Sequence[dict[int, list[float]]], draws: int = 1000) -> tuple[list[float], list[float]]:
-    """Return slopes and intercepts, sorted, of lines through resampled processes and rounds."""
-    rng = random.Random(0)
-    lines = []
-    for _ in range(draws):
-        picked = rng.choices(runs, k=len(runs))
-        lines.append(
-            fit_line(
-                {m: statistics.median(t for run in picked for t in rng.choices(run[m], k=len(run[m]))) for m in runs[0]}
-            )
-        )
-    return sorted(slope for slope, _ in lines), sorted(intercept for _, intercept in lines)
+def t_interval(values: Sequence[float]) -> tuple[float, float, float]:
+    """Return mean, lower and upper end of the 95 % t interval of the mean; ``values``: one of each process.
+
+    Raises ValueError for fewer than two: one process says nothing about how much processes differ.
+    """
+    if len(values) < 2:
+        raise ValueError("an interval needs at least two processes")
+    # Beyond the table the last quantile is kept: a little too wide rather than too narrow.
+    quantile = T_975[min(len(values) - 1, len(T_975)) - 1]
+    mean = statistics.fmean(values)
+    half = quantile * statistics.stdev(values) / math.sqrt(len(values))
+    return mean, mean - half, mean + half
 
 
 def chain_rows(op: str, clock: str, runs: Sequence[dict[int, list[float]]], error: float) -> list[Row]:
@@ -215,12 +233,12 @@ def chain_rows(op: str, clock: str, runs: Sequence[dict[int, list[float]]], erro
         rows.append({"kind": "point", "op": op, "clock": clock, "m": m, "chain_us": medians[m]})
         rows[-1] |= {"chain_q1_us": q1, "chain_q3_us": q3, "per_operator_us": medians[m] / m}
         rows[-1] |= {"processes": len(runs), "rounds": len(runs[0][m]), "samples_us": samples}
-    slope, intercept = fit_line(medians)
-    slopes, intercepts = bootstrap_line(runs)
-    low, high = int(0.025 * len(slopes)), int(0.975 * len(slopes)) - 1
+    lines = [fit_line({m: statistics.median(run[m]) for m in run}) for run in runs]
+    slope, slope_low, slope_high = t_interval([line[0] for line in lines])
+    intercept, intercept_low, intercept_high = t_interval([line[1] for line in lines])
     fit: Row = {"kind": "fit", "op": op, "clock": clock}
-    fit |= {"slope_us": slope, "slope_low_us": slopes[low], "slope_high_us": slopes[high]}
-    fit |= {"intercept_us": intercept, "intercept_low_us": intercepts[low], "intercept_high_us": intercepts[high]}
+    fit |= {"slope_us": slope, "slope_low_us": slope_low, "slope_high_us": slope_high}
+    fit |= {"intercept_us": intercept, "intercept_low_us": intercept_low, "intercept_high_us": intercept_high}
     fit["fit_error_ratio"] = max(abs(intercept + slope * m - t) / t for m, t in medians.items())
     fit["max_rel_error"] = error
     return [*rows, fit]
@@ -230,17 +248,20 @@ def run(
     *,
     ops: Sequence[str] = ("relu", "mul_"),
     lengths: Sequence[int] = LENGTHS,
-    processes: int = 3,
-    rounds: int = 8,
+    processes: int = 6,
+    rounds: int = 4,
     block_ms: float = 20.0,
     threads: int = 1,
     child_limit_s: float = 60.0,
 ) -> list[Row]:
     """Time the chains and return points and fits (columns: module docstring).
 
-    ``ops``: relu, mul_; ``lengths``: the values of m, at least two; ``processes`` x ``rounds`` blocks of
-    ``block_ms`` milliseconds a chain; ``child_limit_s``: a process that takes longer is killed.
+    ``ops``: relu, mul_; ``lengths``: the values of m, at least two; ``processes`` (two at least) x ``rounds`` blocks
+    of ``block_ms`` milliseconds a chain; ``child_limit_s``: a process that takes longer is killed. Raises ValueError
+    for fewer than two processes.
     """
+    if processes < 2:
+        raise ValueError(f"processes = {processes}: an interval needs at least two")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     job: Row = {"device": device, "threads": threads, "ops": list(ops), "lengths": list(lengths)}
     job |= {"rounds": rounds, "block_ms": block_ms}

@@ -17,15 +17,18 @@ take half of it), "L3" (a quarter of it), "memory" (four times the last-level ca
 How it is measured
     Correctness first: a fused result further than TOLERANCE from a float64 reference gives a row "wrong".
     All callables are interleaved in one process, in a new random order each round; several fresh processes do the
-    same: where the memory of a process happens to lie moves the small tensors by more than the rounds do. A block is ``torch.utils.benchmark.Timer(...).timeit(number)``, at least ``block_ms`` long. S is paired
-    within a round; its 95 % interval is a hierarchical bootstrap over processes and rounds (after Kalibera and
-    Jones, "Rigorous Benchmarking in Reasonable Time", ISMM 2013).
+    same: where the memory of a process happens to lie moves the small tensors by more than the rounds do. A block is
+    ``torch.utils.benchmark.Timer(...).timeit(number)``, at least ``block_ms`` long. S is paired within a round. Each
+    process gives one number, the median of the logarithms of its ratios; S is their mean (turned back into a ratio),
+    and its 95 % interval the t interval of that mean, k - 1 degrees of freedom for k processes: a t interval over
+    process medians. The process is the unit of replication (after Kalibera and Jones, "Rigorous Benchmarking in
+    Reasonable Time", ISMM 2013). A chain of which no graph was captured, or no kernel made, is "not measured".
 
     Every call allocates its output, fused or not. On a CPU glibc gives large blocks back to the system at once, and
     the page faults of getting them again can take many times longer than the operator; so the processes that time
     are told to keep freed memory (KEEP_MEMORY), as PyTorch's own allocator does on a GPU.
 
-Rows, told apart by ``kind``; each has n, status ("ok", or "failed", "wrong", "unavailable" with the reason in
+Rows, told apart by ``kind``; each has n, status ("ok", or "failed", "wrong", "not measured" with the reason in
 note), device and threads.
     kind = "chain": n operators on a tensor of one size
         place, elements, tensor_kib    where input and output fit, and the size of one tensor
@@ -34,8 +37,8 @@ note), device and threads.
         compiled_call_us               the compiled chain: t_fused + t_launch
         launch_us                      the compiled chain on one element: guards, wrapper and launch, t_launch
         fused_kernel_us                compiled_call_us - launch_us: t_fused; None where noise makes that negative
-        speedup_ratio                  S, median of the paired ratios; speedup_low, speedup_high bound its interval
-        chain_ratio                    eager_chain_us / compiled_call_us, median of the paired ratios
+        speedup_ratio                  S, from the paired ratios; speedup_low, speedup_high bound its 95 % interval
+        chain_ratio                    eager_chain_us / compiled_call_us, from the paired ratios in the same way
         verdict                        "faster", "slower", or "no difference": 1 lies in the interval of S, or the
                                        effect is no larger than what an eager chain against its twin shows (A/A)
         noise_ratio                    that A/A: the larger of its interval's bounds, as a ratio above 1
@@ -53,6 +56,7 @@ note), device and threads.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -77,6 +81,13 @@ TOLERANCE = 1e-5
 SHOWN = 4  # the chain whose code is shown
 # glibc: no block of its own mapping, and never shrink the heap.
 KEEP_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**40)}
+NOT_COMPILED = (
+    "No graph was captured, so nothing was compiled and there is nothing to time (is TORCHDYNAMO_DISABLE or "
+    "TORCH_COMPILE_DISABLE set?)."
+)
+NO_KERNEL = "The generated code holds no kernel, so there is nothing to time."
+# Student's t, quantile 0.975, for 1, 2, 3 ... degrees of freedom.
+T_975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)
 LARGEST_BYTES = 512 * 2**20  # of one tensor, so that a huge cache does not fill the memory
 
 
@@ -145,6 +156,13 @@ def time_block(timer: Timer, number: int) -> float:
     return timer.timeit(number).mean
 
 
+def captured_graphs() -> int:
+    """Return how many graphs this process has captured and had compiled: 0 where torch.compile was turned off."""
+    from torch._dynamo.utils import counters
+
+    return counters["stats"]["unique_graphs"]
+
+
 def compile_chain(n: int, x: torch.Tensor) -> tuple[Callable[[torch.Tensor], torch.Tensor], str, float]:
     """Return the compiled chain for the shape of x, its generated code, its error against float64."""
     from torch._inductor.utils import run_and_get_code
@@ -186,9 +204,10 @@ def child_chains(job: Row) -> Row:
             fused, code, errors[key] = compile_chain(n, x)
             add(f"fused/{key}", "chain(x)", chain=fused, x=x)
             kernels[key] = count_kernels(code)
-            if n == job["shown"] and answer["kernel"] is None:
+            if n == job["shown"] and kernels[key] and answer["kernel"] is None:
                 answer["kernel"] = kernel_text(code)
 
+    answer["graphs"] = captured_graphs()
     order = random.Random(job["seed"])
     block_s = job["block_ms"] / 1e3
     numbers: dict[str, int] = {}
@@ -219,11 +238,21 @@ def child_main(job: Row) -> None:
 # ---------------------------------------------------------------- in the parent process
 
 
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill a child and whatever it started (a C++ compiler, a compile worker): none may run on into the next timing."""
+    with contextlib.suppress(ProcessLookupError):  # nobody is left
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:  # Windows has no process groups of this kind
+            process.kill()
+    process.wait()
+
+
 def run_child(job: Row, folder: Path, limit_s: float) -> Row:
     """Run one job in a fresh process whose caches and temporary files live in ``folder``.
 
     Returns the child's answer, or {"failed": reason} if it crashed or took longer than ``limit_s`` seconds.
-    Output goes to files: a grandchild (a C++ compiler) that outlives a killed child can't hold a pipe open.
+    Its whole process group is killed at the end. Output goes to files, so nothing can hold a pipe open.
     """
     folder.mkdir(parents=True, exist_ok=True)
     answer, log = folder / "answer.json", folder / "log.txt"
@@ -236,14 +265,21 @@ def run_child(job: Row, folder: Path, limit_s: float) -> Row:
     environment = os.environ | KEEP_MEMORY | {name: str(path) for name, path in caches.items()}
     command = [sys.executable, __file__, "--child", json.dumps(job | {"answer": str(answer)})]
     with log.open("w") as output:
-        process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        # A session of its own makes it the leader of a process group.
+        process = subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
         try:
             code = process.wait(limit_s)
         except subprocess.TimeoutExpired:
             return {"failed": f"no answer within {limit_s:g} s"}
         finally:
-            process.kill()
-            process.wait()
+            end_group(process)
     if code == 0 and answer.exists():
         result: Row = json.loads(answer.read_text())
         return result
@@ -253,14 +289,24 @@ def run_child(job: Row, folder: Path, limit_s: float) -> Row:
     return {"failed": f"the process ended with code {code}: {last[:300]}"}
 
 
-def bootstrap(groups: Sequence[Sequence[float]], draws: int = 2000) -> tuple[float, float]:
-    """Return the 95 % interval of the median: resample the processes, then the rounds inside each."""
-    rng = random.Random(0)
-    medians = sorted(
-        statistics.median(v for g in rng.choices(groups, k=len(groups)) for v in rng.choices(g, k=len(g)))
-        for _ in range(draws)
-    )
-    return medians[int(0.025 * draws)], medians[int(0.975 * draws) - 1]
+def t_interval(values: Sequence[float]) -> tuple[float, float, float]:
+    """Return mean, lower and upper end of the 95 % t interval of the mean; ``values``: one of each process.
+
+    Raises ValueError for fewer than two: one process says nothing about how much processes differ.
+    """
+    if len(values) < 2:
+        raise ValueError("an interval needs at least two processes")
+    # Beyond the table the last quantile is kept: a little too wide rather than too narrow.
+    quantile = T_975[min(len(values) - 1, len(T_975)) - 1]
+    mean = statistics.fmean(values)
+    half = quantile * statistics.stdev(values) / math.sqrt(len(values))
+    return mean, mean - half, mean + half
+
+
+def ratio_interval(groups: Sequence[Sequence[float]]) -> tuple[float, float, float]:
+    """Return a ratio and its 95 % interval from the paired ratios of each process (how: module docstring)."""
+    mean, low, high = t_interval([statistics.median(map(math.log, group)) for group in groups])
+    return math.exp(mean), math.exp(low), math.exp(high)
 
 
 def judge(ratio: float, low: float, high: float, noise: float) -> str:
@@ -295,8 +341,7 @@ def chain_row(place: str, size: int, n: int, answers: Sequence[Row], noise: floa
     chain, fused = blocks(f"eager/{place}/{n}"), blocks(f"fused/{place}/{n}")
     call_us, chain_us = statistics.median(flat(fused)), statistics.median(flat(chain))
     launch_us = statistics.median(flat(blocks(f"launch/{n}")))
-    ratios = divide(apart, fused)
-    ratio, (low, high) = statistics.median(flat(ratios)), bootstrap(ratios)
+    ratio, low, high = ratio_interval(divide(apart, fused))
     return {
         "sum_apart_us": statistics.median(flat(apart)),
         "eager_chain_us": chain_us,
@@ -306,7 +351,7 @@ def chain_row(place: str, size: int, n: int, answers: Sequence[Row], noise: floa
         "speedup_ratio": ratio,
         "speedup_low": low,
         "speedup_high": high,
-        "chain_ratio": statistics.median(flat(divide(chain, fused))),
+        "chain_ratio": ratio_interval(divide(chain, fused))[0],
         "verdict": judge(ratio, low, high, noise),
         "noise_ratio": math.exp(noise),
         "kernels": answers[0]["kernels"][f"{place}/{n}"],
@@ -318,6 +363,13 @@ def chain_row(place: str, size: int, n: int, answers: Sequence[Row], noise: floa
         "samples_apart_us": flat(apart),
         "samples_chain_us": flat(chain),
     }
+
+
+def idle(answers: Sequence[Row], key: str) -> str | None:
+    """Return why a chain was not compiled at all in some process, or None."""
+    if any(answer["graphs"] == 0 for answer in answers):
+        return NOT_COMPILED
+    return NO_KERNEL if any(answer["kernels"][key] == 0 for answer in answers) else None
 
 
 def blank_chain(place: str, size: int, n: int) -> Row:
@@ -342,9 +394,12 @@ def run(
 ) -> list[Row]:
     """Time the chains and return their rows and the code (columns: module docstring).
 
-    ``lengths``: the values of n, ascending; ``places``: which sizes; ``processes`` x ``rounds`` blocks of
-    ``block_ms`` milliseconds a callable; ``child_limit_s``: a process that takes longer is killed.
+    ``lengths``: the values of n, ascending; ``places``: which sizes; ``processes`` (two at least) x ``rounds`` blocks
+    of ``block_ms`` milliseconds a callable; ``child_limit_s``: a process that takes longer is killed. Raises ValueError
+    for fewer than two processes.
     """
+    if processes < 2:
+        raise ValueError(f"processes = {processes}: an interval needs at least two")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     sizes = {place: size for place, size in tensor_sizes(device).items() if place in places}
     shown = SHOWN if SHOWN in lengths else lengths[-1]
@@ -364,7 +419,7 @@ def run(
         noise = 0.0
         if "failed" not in answers[-1]:
             eager, twin = ([a["blocks"][f"{who}/{place}/{lengths[0]}"] for a in answers] for who in ("eager", "twin"))
-            noise = max(abs(math.log(bound)) for bound in bootstrap(divide(eager, twin)))
+            noise = max(abs(math.log(bound)) for bound in ratio_interval(divide(eager, twin))[1:])
         for n in lengths:
             row = shared | blank_chain(place, size, n)
             if "failed" in answers[-1]:
@@ -373,16 +428,21 @@ def run(
             errors = [answer["errors"][f"{place}/{n}"] for answer in answers]
             error = math.nan if any(map(math.isnan, errors)) else max(errors)
             row["max_rel_error"] = error if math.isfinite(error) else None
-            if error <= TOLERANCE:
-                rows.append(row | chain_row(place, size, n, answers, noise))
-            else:
+            if not error <= TOLERANCE:  # also true for NaN
                 note = f"relative error {error:.2g} against float64 is above {TOLERANCE:g}"
                 rows.append(row | {"status": "wrong", "note": note})
+            elif reason := idle(answers, f"{place}/{n}"):
+                rows.append(row | {"status": "not measured", "note": reason})
+            else:
+                rows.append(row | chain_row(place, size, n, answers, noise))
     code = shared | {"kind": "code", "n": shown}
     rows.append(code | {"part": "source", "language": "python", "code": source(shown)})
     if "failed" not in answers[-1]:
         language = "python" if device == "cuda" else "cpp"
         rows.append(code | {"part": "kernel", "language": language, "code": answers[0]["kernel"]})
+        if answers[0]["kernel"] is None:
+            reason = idle(answers, f"{next(iter(sizes))}/{shown}") if sizes else None
+            rows[-1] |= {"status": "not measured", "note": reason or NO_KERNEL}
     return rows
 
 
@@ -412,7 +472,7 @@ def main(arguments: Sequence[str]) -> None:
     columns += ["fused_bandwidth_gbs", "eager_bandwidth_gbs"]
     print_table([row for row in rows if row["kind"] == "chain"], columns)
     for row in rows:
-        if row["kind"] == "code":
+        if row["kind"] == "code" and row["status"] == "ok":
             print(f"\n# {row['part']}, n = {row['n']}\n{row['code']}")
 
 

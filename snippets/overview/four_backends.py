@@ -4,7 +4,7 @@
 #
 # [tool.kitchen]
 # needs = ["compiler"]
-# limit_s = 360
+# limit_s = 600
 # value = 100
 # ///
 """Four back ends of torch.compile on one small model: what each costs once, and what each saves a step.
@@ -16,17 +16,25 @@ noise), then ``torch.compile(model, backend=...)`` with ``eager``, ``aot_eager``
 How it is measured
     Correctness first: further than TOLERANCE from a float64 reference gives a row "wrong" without times.
 
-    Compile, cold: a fresh process with a fresh TORCHINDUCTOR_CACHE_DIR, TRITON_CACHE_DIR *and* TMPDIR (the
-    precompiled C++ header lives in the last). The clock starts before ``torch.compile()``, so importing
-    TorchDynamo counts, and stops after SETTLING_CALLS calls; as many steady steps are taken off. More than one
-    call, because CUDA graphs are recorded in the second. The plain model runs once before the clock, so that
-    no back end pays for the start-up of the maths libraries. Warm: a second process on the same cache.
+    Compile, cold: a fresh process with TORCHINDUCTOR_CACHE_DIR, TRITON_CACHE_DIR *and* TMPDIR (the precompiled
+    C++ header lives in the last) in a folder that is new in each repeat. The clock starts before
+    ``torch.compile()``, so importing TorchDynamo counts, and stops after SETTLING_CALLS calls; as many steady
+    steps are taken off. More than one call, because CUDA graphs are recorded in the second. The plain model runs
+    once before the clock, so that no back end pays for the start-up of the maths libraries. Warm: a second process
+    on the folder of that repeat. Each child's process group is killed when the child is done, so that no compile
+    worker runs on beside the next one.
+
+    A back end that did nothing gets no time: one is "not measured" if no graph was captured, or (cudagraphs) no
+    CUDA graph was recorded.
 
     Steps: all variants that lived through that, each with its own copy of the module, are interleaved in one
     process, in a new random order each round. A block is ``torch.utils.benchmark.Timer(...).timeit(number)``,
     at least ``block_ms`` long. Several fresh processes do the same. The ratio to ``none`` is paired within a
-    round; its 95 % interval is a hierarchical bootstrap over processes and rounds (after Kalibera and Jones,
-    "Rigorous Benchmarking in Reasonable Time", ISMM 2013).
+    round. Each process gives one number, the median of the logarithms of its ratios; the speed-up is their mean
+    (turned back into a ratio), and its 95 % interval the t interval of that mean, k - 1 degrees of freedom for k
+    processes: a t interval over process medians. The process is the unit of replication, for its rounds share what
+    differs between processes, such as memory layout (after Kalibera and Jones, "Rigorous Benchmarking in
+    Reasonable Time", ISMM 2013).
 
 Columns
     backend, call      the variant, and how it is written
@@ -38,17 +46,20 @@ Columns
                        least and the greatest; 0 where nothing is compiled
     compile_warm_s     the same on a filled cache, with compile_warm_low_s and compile_warm_high_s
     step_us            median of a step; step_q1_us and step_q3_us are the quartiles over all blocks
-    speedup_ratio      time of none / time of this, median of paired ratios: above 1 is faster; speedup_low and
-                       speedup_high bound its 95 % interval
+    speedup_ratio      time of none / time of this, from the paired ratios as said above: above 1 is faster;
+                       speedup_low and speedup_high bound its 95 % interval
     verdict            "faster", "slower", or "no difference": 1 lies in the interval, or the effect is no larger
                        than what the A/A pair shows
     saved_us           step_us of none less step_us of this
     steps              N, the number of steps of the job
     total_s            compile_cold_s + N x step_us
-    payoff_r           R = saved_us x N / compile_cold_s: above 1 the time saved exceeds the time invested
+    payoff_r           R = saved_us x N / compile_cold_s: above 1 the time saved exceeds the time invested; None where
+                       the verdict is "no difference": times N, noise would look like a saving
     break_even         N* = compile_cold_s / saved_us, rounded up; None where the verdict is not "faster", and
-                       then break_even_text is "never"
-    graph_launches     cudaGraphLaunch calls that the profiler saw in one step (CUDA only)
+                       then break_even_text is "never". break_even_low and break_even_high: N* at the ends of the
+                       interval of the speed-up (the spread of compile_cold_s is not in it); None where N* is None,
+                       and break_even_high where that end saves nothing: no bound
+    graph_launches     CUDA graph launches that the profiler saw, a step (CUDA only; None where it saw no launch)
     processes, rounds  how many processes timed the steps, and how many rounds each
     samples_us         every block of every process: mean of a step
     samples_compile_cold_s, samples_compile_warm_s    every repeat
@@ -56,13 +67,13 @@ Columns
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import itertools
 import json
 import math
 import os
 import random
-import shutil
 import signal
 import statistics
 import subprocess
@@ -82,11 +93,18 @@ BATCH = 64
 WIDTHS = (512, 256, 128, 10)
 TOLERANCE = 1e-4
 SETTLING_CALLS = 3
+PROFILED_STEPS = 5
 BACKENDS = ("eager", "aot_eager", "inductor", "cudagraphs")
 NO_GRAPHS = (
     "No CUDA graph was recorded, so there is nothing to time: the back end fell back to running the captured "
     "operators one by one"
 )
+NOT_COMPILED = (
+    "No graph was captured, so nothing was compiled and there is nothing to time (is TORCHDYNAMO_DISABLE or "
+    "TORCH_COMPILE_DISABLE set?)."
+)
+# Student's t, quantile 0.975, for 1, 2, 3 ... degrees of freedom.
+T_975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)
 
 
 # ---------------------------------------------------------------- the model
@@ -137,15 +155,32 @@ def block_size(step_s: float, block_ms: float) -> int:
     return max(1, math.ceil(block_ms / 1e3 / max(step_s, 1e-9)))
 
 
-def count_graph_launches(call: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> int | None:
-    """Return the cudaGraphLaunch calls of one step, or None where the profiler sees no CUDA call at all."""
+def captured_graphs() -> int:
+    """Return how many graphs this process has captured and had compiled: 0 where torch.compile was turned off."""
+    from torch._dynamo.utils import counters
+
+    return counters["stats"]["unique_graphs"]
+
+
+def count_graph_launches(call: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> float | None:
+    """Return the CUDA graph launches of one step, over PROFILED_STEPS steps.
+
+    None where that stays unknown: the profiler failed, or saw no launch of any kind.
+    """
     from torch.profiler import ProfilerActivity, profile
 
-    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
-        call(x)
-        torch.cuda.synchronize()
-    names = [event.name for event in profiler.events()]
-    return names.count("cudaGraphLaunch") if any(name.startswith("cuda") for name in names) else None
+    try:
+        with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
+            for _ in range(PROFILED_STEPS):
+                call(x)
+            torch.cuda.synchronize()
+        names = [event.name for event in profiler.events()]
+    except Exception:
+        # Without a profiler (no permission for it, say) there is no evidence against the back end either.
+        return None
+    graphs = sum(name.startswith(("cudaGraphLaunch", "cuGraphLaunch")) for name in names)
+    others = sum(name.startswith(("cudaLaunch", "cuLaunch")) for name in names)
+    return graphs / PROFILED_STEPS if graphs or others else None
 
 
 @torch.no_grad()
@@ -173,6 +208,7 @@ def child_compile(job: Row) -> Row:
         "first_s": first_s,
         "compile_s": max(0.0, settled_s - SETTLING_CALLS * step_s),
         "error": error,
+        "graphs": None if variant == "none" else captured_graphs(),
     }
     if variant == "cudagraphs":
         from torch._dynamo.utils import counters
@@ -220,11 +256,21 @@ def child_main(job: Row) -> None:
 # ---------------------------------------------------------------- in the parent process
 
 
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill a child and whatever it started (a C++ compiler, a compile worker): none may run on into the next timing."""
+    with contextlib.suppress(ProcessLookupError):  # nobody is left
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:  # Windows has no process groups of this kind
+            process.kill()
+    process.wait()
+
+
 def run_child(job: Row, folder: Path, limit_s: float) -> Row:
     """Run one job in a fresh process whose caches and temporary files live in ``folder``.
 
     Returns the child's answer, or {"failed": reason} if it crashed or took longer than ``limit_s`` seconds.
-    Output goes to files: a grandchild (a C++ compiler) that outlives a killed child can't hold a pipe open.
+    Its whole process group is killed at the end. Output goes to files, so nothing can hold a pipe open.
     """
     folder.mkdir(parents=True, exist_ok=True)
     answer, log = folder / "answer.json", folder / "log.txt"
@@ -237,14 +283,21 @@ def run_child(job: Row, folder: Path, limit_s: float) -> Row:
     environment = os.environ | {name: str(path) for name, path in caches.items()}
     command = [sys.executable, __file__, "--child", json.dumps(job | {"answer": str(answer)})]
     with log.open("w") as output:
-        process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        # A session of its own makes it the leader of a process group.
+        process = subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
         try:
             code = process.wait(limit_s)
         except subprocess.TimeoutExpired:
             return {"failed": f"no answer within {limit_s:g} s"}
         finally:
-            process.kill()
-            process.wait()
+            end_group(process)
     if code == 0 and answer.exists():
         result: Row = json.loads(answer.read_text())
         return result
@@ -254,16 +307,24 @@ def run_child(job: Row, folder: Path, limit_s: float) -> Row:
     return {"failed": f"the process ended with code {code}: {last[:300]}"}
 
 
-def bootstrap(groups: Sequence[Sequence[float]], draws: int = 2000) -> tuple[float, float]:
-    """Return the 95 % interval of the median: resample the processes, then the rounds inside each."""
-    source = random.Random(0)
-    medians = sorted(
-        statistics.median(
-            v for group in source.choices(groups, k=len(groups)) for v in source.choices(group, k=len(group))
-        )
-        for _ in range(draws)
-    )
-    return medians[int(0.025 * draws)], medians[int(0.975 * draws) - 1]
+def t_interval(values: Sequence[float]) -> tuple[float, float, float]:
+    """Return mean, lower and upper end of the 95 % t interval of the mean; ``values``: one of each process.
+
+    Raises ValueError for fewer than two: one process says nothing about how much processes differ.
+    """
+    if len(values) < 2:
+        raise ValueError("an interval needs at least two processes")
+    # Beyond the table the last quantile is kept: a little too wide rather than too narrow.
+    quantile = T_975[min(len(values) - 1, len(T_975)) - 1]
+    mean = statistics.fmean(values)
+    half = quantile * statistics.stdev(values) / math.sqrt(len(values))
+    return mean, mean - half, mean + half
+
+
+def ratio_interval(groups: Sequence[Sequence[float]]) -> tuple[float, float, float]:
+    """Return a ratio and its 95 % interval from the paired ratios of each process (how: module docstring)."""
+    mean, low, high = t_interval([statistics.median(map(math.log, group)) for group in groups])
+    return math.exp(mean), math.exp(low), math.exp(high)
 
 
 def judge(ratio: float, low: float, high: float, noise: float) -> str:
@@ -289,7 +350,8 @@ def blank_row(variant: str, device: str, threads: int, steps: int) -> Row:
         row |= {f"{name}_s": None, f"{name}_low_s": None, f"{name}_high_s": None}
     row |= dict.fromkeys(("step_us", "step_q1_us", "step_q3_us", "speedup_ratio", "speedup_low", "speedup_high"))
     row |= {"verdict": None, "saved_us": None, "steps": steps, "total_s": None, "payoff_r": None}
-    row |= {"break_even": None, "break_even_text": None, "graph_launches": None, "processes": 0, "rounds": 0}
+    row |= dict.fromkeys(("break_even", "break_even_low", "break_even_high", "break_even_text", "graph_launches"))
+    row |= {"processes": 0, "rounds": 0}
     return row | {"samples_us": [], "samples_compile_cold_s": [], "samples_compile_warm_s": []}
 
 
@@ -307,6 +369,8 @@ def trouble(variant: str, device: str, answer: Row) -> tuple[str, str] | None:
         return "failed", answer["failed"]
     if not answer["error"] <= TOLERANCE:  # also true for NaN
         return "wrong", f"relative error {answer['error']:.2g} against float64 is above {TOLERANCE:g}"
+    if answer["graphs"] == 0:
+        return "not measured", NOT_COMPILED
     if variant == "cudagraphs":
         if device != "cuda":
             return "not measured", f"{NO_GRAPHS} (it needs a CUDA device; this machine has none)."
@@ -321,7 +385,7 @@ def add_steps(rows: dict[str, Row], runs: Sequence[dict[str, list[float]]]) -> N
     ratios: dict[str, list[list[float]]] = {
         variant: [[n / t for n, t in zip(run["none"], run[variant], strict=True)] for run in runs] for variant in rows
     }
-    noise = max(abs(math.log(bound)) for bound in bootstrap(ratios["none_again"]))
+    noise = max(abs(math.log(bound)) for bound in ratio_interval(ratios["none_again"])[1:])
     for variant, row in rows.items():
         samples = [block * 1e6 for run in runs for block in run[variant]]
         row["samples_us"] = samples
@@ -329,8 +393,7 @@ def add_steps(rows: dict[str, Row], runs: Sequence[dict[str, list[float]]]) -> N
         row["processes"], row["rounds"] = len(runs), len(runs[0][variant])
         if variant == "none":
             continue
-        ratio = statistics.median(value for group in ratios[variant] for value in group)
-        low, high = bootstrap(ratios[variant])
+        ratio, low, high = ratio_interval(ratios[variant])
         row["speedup_ratio"], row["speedup_low"], row["speedup_high"] = ratio, low, high
         row["verdict"] = judge(ratio, low, high, noise)
         row["saved_us"] = rows["none"]["step_us"] - row["step_us"]
@@ -344,11 +407,17 @@ def add_payoff(row: Row) -> None:
     if row["backend"].startswith("none"):
         return
     saved_s = row["saved_us"] * 1e-6
-    row["payoff_r"] = saved_s * row["steps"] / row["compile_cold_s"]
-    if row["verdict"] == "faster" and saved_s > 0:
-        row["break_even"] = math.ceil(row["compile_cold_s"] / saved_s)
-    else:
+    if row["verdict"] != "no difference":
+        row["payoff_r"] = saved_s * row["steps"] / row["compile_cold_s"]
+    if row["verdict"] != "faster" or saved_s <= 0:
         row["break_even_text"] = "never"
+        return
+    row["break_even"] = math.ceil(row["compile_cold_s"] / saved_s)
+    for name, bound in (("break_even_low", row["speedup_high"]), ("break_even_high", row["speedup_low"])):
+        # A step saves 1 - 1/ratio of the time of "none"; in proportion, so that N* lies between the two.
+        saved_at_bound_s = saved_s * (1 - 1 / bound) / (1 - 1 / row["speedup_ratio"])
+        if saved_at_bound_s > 0:
+            row[name] = math.ceil(row["compile_cold_s"] / saved_at_bound_s)
 
 
 def run(
@@ -365,9 +434,12 @@ def run(
     """Measure the variants and return one row each (columns: module docstring).
 
     ``backends``: names for torch.compile; ``steps``: N of the job; ``repeats``: cold and warm compiles of each;
-    ``processes`` x ``rounds`` blocks of ``block_ms`` milliseconds time the steps of each; ``child_limit_s``:
-    a process that takes longer is killed, and its back end is a failed row.
+    ``processes`` (two at least) x ``rounds`` blocks of ``block_ms`` milliseconds time the steps of each;
+    ``child_limit_s``: a process that takes longer is killed, and its back end is a failed row. Raises ValueError
+    for fewer than two processes.
     """
+    if processes < 2:
+        raise ValueError(f"processes = {processes}: an interval needs at least two")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     rows = {v: blank_row(v, device, threads, steps) for v in ("none", "none_again", *backends)}
     common: Row = {"device": device, "threads": threads, "block_ms": block_ms}
@@ -378,10 +450,9 @@ def run(
     # The A/A twin needs no compile of its own.
     alive = ["none", *backends]
     with tempfile.TemporaryDirectory(prefix="four-backends-", ignore_cleanup_errors=True) as name:
-        for _ in range(repeats):
+        for repeat in range(repeats):
             for variant in order.sample(alive, k=len(alive)):
-                folder = Path(name, variant)
-                shutil.rmtree(folder, ignore_errors=True)
+                folder = Path(name, f"{variant}-{repeat}")
                 job = common | {"task": "compile", "variant": variant}
                 for answers in (cold, warm) if variant != "none" else (cold,):
                     answer = run_child(job, folder, child_limit_s)
@@ -407,11 +478,11 @@ def run(
         timed = [variant for variant in rows if variant in alive or variant == "none_again"]
         runs: list[dict[str, list[float]]] = []
         reason_lost = "the plain model did not run" if "none" not in alive else None
-        # One cache for the processes that time the steps: the one which costs most to fill again.
+        # One cache for the processes that time the steps: the last of the back end that costs most to compile.
         costliest = max(alive, key=lambda v: rows[v]["compile_cold_s"], default="none")
         for seed in range(processes if reason_lost is None else 0):
             job = common | {"task": "steps", "variants": timed, "rounds": rounds, "seed": seed}
-            answer = run_child(job, Path(name, costliest), child_limit_s)
+            answer = run_child(job, Path(name, f"{costliest}-{repeats - 1}"), child_limit_s)
             if "failed" in answer:
                 reason_lost = answer["failed"]
                 break

@@ -15,8 +15,8 @@ cold from warm caches nor shows whether a small difference is noise. The honest 
 Columns
     backend          "none" (not compiled), or the name given to ``torch.compile(model, backend=...)``
     status, note     "ok", or "failed", "not measured" with the reason in note; then the times are None
-    first_call_s     ``torch.compile()`` and the first call: compiling happens there, not before. A cache that an
-                     earlier run left on disk makes it shorter
+    first_call_s     ``torch.compile()`` and the first call: compiling happens there, not before. Importing TorchDynamo
+                     is not in it: that is done above, once. A cache that an earlier run left on disk makes it shorter
     mean_ms, median_ms    a step after the warm-up
     iterations       how many steps were timed
     device, threads  "cpu" or "cuda"; CPU threads of torch
@@ -32,9 +32,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch._dynamo.utils import counters
 from torch.utils.benchmark import Timer
 
 BACKENDS = ("none", "eager", "aot_eager", "inductor", "cudagraphs")
+NOT_COMPILED = (
+    "No graph was captured, so nothing was compiled and there is nothing to time (is TORCHDYNAMO_DISABLE or "
+    "TORCH_COMPILE_DISABLE set?)."
+)
 
 
 def build_model(device: str) -> tuple[torch.nn.Module, torch.Tensor]:
@@ -86,9 +91,13 @@ def try_backend(model: torch.nn.Module, x: torch.Tensor, backend: str, iteration
         return row | {"status": "not measured", "note": "CUDA graphs need a CUDA device."}
     try:
         torch.compiler.reset()
+        counters.clear()
         step, first_call_s = first_call(model, x, backend)
         for _ in range(10):
             step(x)
+        if backend != "none" and counters["stats"]["unique_graphs"] == 0:
+            # TORCHDYNAMO_DISABLE=1, say: the step would be the plain model, and its time another one of "none".
+            return row | {"status": "not measured", "note": NOT_COMPILED}
         samples = time_steps(step, x, iterations)
     except Exception as error:
         reason = f"{type(error).__name__}: {error}".strip().splitlines()[0]

@@ -4,7 +4,7 @@
 #
 # [tool.kitchen]
 # needs = ["compiler"]
-# limit_s = 300
+# limit_s = 600
 # value = 90
 # ///
 """Total time of a job against its number of steps: T_total = T_compile + N x T_step, run and not only computed.
@@ -13,8 +13,12 @@ The job is inference of an MLP 512-256-128-10 with ReLU, batch 64, float32: not 
 back end of torch.compile. Each job is really run from its start: a fresh process, fresh caches (TMPDIR too), one
 clock from before ``torch.compile()`` until after the last step, read at N = 1, 2, 5, 10, 20, 50 ... steps. The
 plain model runs once before the clock starts, so that no back end pays for the start-up of the maths libraries.
-Several repeats, the back ends in a new random order each time. A back end whose result is further than TOLERANCE
-from a float64 reference gets no times.
+Several repeats, the back ends in a new random order each time, each job in a new folder. A back end whose result is
+further than TOLERANCE from a float64 reference, or which did nothing (no graph captured), gets no times.
+
+Does the formula hold? Each repeat is predicted from the two terms of the *other* repeats (their medians), never from
+its own clock, so a prediction can miss. The two marks at which the terms are read, SETTLING_STEPS and the last, have
+no prediction: there a line through the clock agrees however bent the clock is in between.
 
 This file times whole jobs, each alone in its process, with one clock (``time.perf_counter``): what a user waits
 for. Which of two steps is faster is better told by interleaving them in one process; see four_backends.py.
@@ -24,8 +28,11 @@ device and threads.
     kind = "point": one back end after N steps
         backend, steps                       the back end and N
         total_s, total_low_s, total_high_s   clock at N: median, least and greatest of the repeats
-        predicted_s                          the formula with the terms of the same processes: median of the repeats
-        prediction_ratio                     predicted_s / total_s: 1 where the formula holds
+        predicted_s                          the formula with the terms of the other repeats: median of the repeats;
+                                             None at the marks of the terms, and with a single repeat
+        prediction_ratio                     prediction of a repeat / its clock: median of the repeats, 1 where the
+                                             formula holds; prediction_low_ratio and prediction_high_ratio are the
+                                             least and the greatest
         samples_s                            the clock of every repeat
     kind = "fit": the two terms of one back end
         compile_s, compile_low_s, compile_high_s   clock after SETTLING_STEPS steps, less as many steady steps
@@ -44,6 +51,7 @@ device and threads.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import itertools
 import json
@@ -55,7 +63,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,10 +75,15 @@ BATCH = 64
 WIDTHS = (512, 256, 128, 10)
 TOLERANCE = 1e-4
 SETTLING_STEPS = 5
+PROFILED_STEPS = 5
 BACKENDS = ("eager", "aot_eager", "inductor", "cudagraphs")
 NO_GRAPHS = (
     "No CUDA graph was recorded, so there is nothing to time: the back end fell back to running the captured "
     "operators one by one"
+)
+NOT_COMPILED = (
+    "No graph was captured, so nothing was compiled and there is nothing to time (is TORCHDYNAMO_DISABLE or "
+    "TORCH_COMPILE_DISABLE set?)."
 )
 
 
@@ -104,6 +117,34 @@ def synchronize(device: str) -> None:
         torch.cuda.synchronize()
 
 
+def captured_graphs() -> int:
+    """Return how many graphs this process has captured and had compiled: 0 where torch.compile was turned off."""
+    from torch._dynamo.utils import counters
+
+    return counters["stats"]["unique_graphs"]
+
+
+def count_graph_launches(call: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> float | None:
+    """Return the CUDA graph launches of one step, over PROFILED_STEPS steps.
+
+    None where that stays unknown: the profiler failed, or saw no launch of any kind.
+    """
+    from torch.profiler import ProfilerActivity, profile
+
+    try:
+        with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
+            for _ in range(PROFILED_STEPS):
+                call(x)
+            torch.cuda.synchronize()
+        names = [event.name for event in profiler.events()]
+    except Exception:
+        # Without a profiler (no permission for it, say) there is no evidence against the back end either.
+        return None
+    graphs = sum(name.startswith(("cudaGraphLaunch", "cuGraphLaunch")) for name in names)
+    others = sum(name.startswith(("cudaLaunch", "cuLaunch")) for name in names)
+    return graphs / PROFILED_STEPS if graphs or others else None
+
+
 @torch.no_grad()
 def child_job(job: Row) -> Row:
     """Run one whole job; return the clock at each mark (seconds) until about job["seconds"] of stepping."""
@@ -130,10 +171,12 @@ def child_job(job: Row) -> Row:
         done = mark
 
     answer: Row = {"clock": clock, "error": relative_error(result, reference)}
+    answer["graphs"] = None if backend == "none" else captured_graphs()
     if backend == "cudagraphs":
         from torch._dynamo.utils import counters
 
         answer["graph_skips"] = counters["inductor"]["cudagraph_skips"]
+        answer["graph_launches"] = count_graph_launches(call, x) if device == "cuda" else None
     return answer
 
 
@@ -154,11 +197,21 @@ def child_main(job: Row) -> None:
 # ---------------------------------------------------------------- in the parent process
 
 
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill a child and whatever it started (a C++ compiler, a compile worker): none may run on into the next timing."""
+    with contextlib.suppress(ProcessLookupError):  # nobody is left
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:  # Windows has no process groups of this kind
+            process.kill()
+    process.wait()
+
+
 def run_child(job: Row, folder: Path, limit_s: float) -> Row:
     """Run one job in a fresh process whose caches and temporary files live in ``folder``.
 
     Returns the child's answer, or {"failed": reason} if it crashed or took longer than ``limit_s`` seconds.
-    Output goes to files: a grandchild (a C++ compiler) that outlives a killed child can't hold a pipe open.
+    Its whole process group is killed at the end. Output goes to files, so nothing can hold a pipe open.
     """
     folder.mkdir(parents=True, exist_ok=True)
     answer, log = folder / "answer.json", folder / "log.txt"
@@ -171,14 +224,21 @@ def run_child(job: Row, folder: Path, limit_s: float) -> Row:
     environment = os.environ | {name: str(path) for name, path in caches.items()}
     command = [sys.executable, __file__, "--child", json.dumps(job | {"answer": str(answer)})]
     with log.open("w") as output:
-        process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        # A session of its own makes it the leader of a process group.
+        process = subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
         try:
             code = process.wait(limit_s)
         except subprocess.TimeoutExpired:
             return {"failed": f"no answer within {limit_s:g} s"}
         finally:
-            process.kill()
-            process.wait()
+            end_group(process)
     if code == 0 and answer.exists():
         result: Row = json.loads(answer.read_text())
         return result
@@ -194,11 +254,14 @@ def trouble(backend: str, device: str, answer: Row) -> tuple[str, str] | None:
         return "failed", answer["failed"]
     if not answer["error"] <= TOLERANCE:  # also true for NaN
         return "wrong", f"relative error {answer['error']:.2g} against float64 is above {TOLERANCE:g}"
+    if answer["graphs"] == 0:
+        return "not measured", NOT_COMPILED
     if backend == "cudagraphs":
         if device != "cuda":
             return "not measured", f"{NO_GRAPHS} (it needs a CUDA device; this machine has none)."
-        if answer["graph_skips"]:
-            return "not measured", f"{NO_GRAPHS} (skips counted: {answer['graph_skips']})."
+        if answer["graph_skips"] or answer["graph_launches"] == 0:
+            seen = f"skips counted: {answer['graph_skips']}, graph launches seen: {answer['graph_launches']}"
+            return "not measured", f"{NO_GRAPHS} ({seen})."
     return None
 
 
@@ -207,6 +270,16 @@ def fit(clock: dict[int, float]) -> tuple[float, float]:
     last = max(clock)
     step_s = (clock[last] - clock[SETTLING_STEPS]) / (last - SETTLING_STEPS)
     return max(0.0, clock[SETTLING_STEPS] - SETTLING_STEPS * step_s), step_s
+
+
+def predict(terms: Sequence[tuple[float, float]], mark: int) -> list[float]:
+    """Return for each repeat T_compile + mark x T_step (seconds) with the median terms of the other repeats."""
+    predictions = []
+    for left_out in range(len(terms)):
+        others = [term for i, term in enumerate(terms) if i != left_out]
+        compile_s, step_s = (statistics.median(values) for values in zip(*others, strict=True))
+        predictions.append(compile_s + mark * step_s)
+    return predictions
 
 
 def curve_rows(backend: str, jobs: Sequence[dict[int, float]], error: float) -> list[Row]:
@@ -229,23 +302,24 @@ def curve_rows(backend: str, jobs: Sequence[dict[int, float]], error: float) -> 
             "max_rel_error": error,
         }
     ]
+    read = {SETTLING_STEPS} | {max(clock) for clock in jobs}
     for mark in sorted(set.intersection(*(set(clock) for clock in jobs))):
         samples = [clock[mark] for clock in jobs]
-        total = statistics.median(samples)
-        predicted = statistics.median(compile_s + mark * step_s for compile_s, step_s in terms)
-        rows.append(
-            {
-                "kind": "point",
-                "backend": backend,
-                "steps": mark,
-                "total_s": total,
-                "total_low_s": min(samples),
-                "total_high_s": max(samples),
-                "predicted_s": predicted,
-                "prediction_ratio": predicted / total,
-                "samples_s": samples,
-            }
-        )
+        row: Row = {
+            "kind": "point",
+            "backend": backend,
+            "steps": mark,
+            "total_s": statistics.median(samples),
+            "total_low_s": min(samples),
+            "total_high_s": max(samples),
+        }
+        row |= dict.fromkeys(("predicted_s", "prediction_ratio", "prediction_low_ratio", "prediction_high_ratio"))
+        if mark not in read and len(jobs) > 1:
+            predictions = predict(terms, mark)
+            ratios = [predicted / sample for predicted, sample in zip(predictions, samples, strict=True)]
+            row |= {"predicted_s": statistics.median(predictions), "prediction_ratio": statistics.median(ratios)}
+            row |= {"prediction_low_ratio": min(ratios), "prediction_high_ratio": max(ratios)}
+        rows.append(row | {"samples_s": samples})
     return rows
 
 
@@ -308,8 +382,8 @@ def run(
 ) -> list[Row]:
     """Run the jobs and return points, fits and crossings (columns: module docstring).
 
-    ``backends``: names for torch.compile; ``repeats``: jobs of each; ``seconds``: stepping time of a job;
-    ``child_limit_s``: a job that takes longer is killed, and its back end is a failed row.
+    ``backends``: names for torch.compile; ``repeats``: jobs of each, two at least for a prediction; ``seconds``:
+    stepping time of a job; ``child_limit_s``: a job that takes longer is killed, and its back end is a failed row.
     """
     device = "cuda" if torch.cuda.is_available() else "cpu"
     order = random.Random(0)
@@ -365,7 +439,7 @@ def main(arguments: Sequence[str]) -> None:
         return
     rows = run()
     tables = {
-        "point": ["backend", "steps", "total_s", "total_low_s", "total_high_s", "prediction_ratio"],
+        "point": ["backend", "steps", "total_s", "total_low_s", "total_high_s", "predicted_s", "prediction_ratio"],
         "fit": ["backend", "status", "compile_s", "compile_low_s", "compile_high_s", "step_us"],
         "crossing": [
             "backend",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import http.server
 import os
@@ -30,14 +31,27 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
         """Say nothing: a test prints what it needs."""
 
 
+@contextlib.contextmanager
+def _serve(site: Path, port: int) -> Iterator[str]:
+    handler = functools.partial(_Quiet, directory=str(site))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", port), handler) as httpd:
+        threading.Thread(target=httpd.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{port}"
+        httpd.shutdown()
+
+
 @pytest.fixture(scope="session")
 def server(built_site: Path, site_port: int) -> Iterator[str]:
     """The built site on a port of this machine; its address without a slash at the end."""
-    handler = functools.partial(_Quiet, directory=str(built_site))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", site_port), handler) as httpd:
-        threading.Thread(target=httpd.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{site_port}"
-        httpd.shutdown()
+    with _serve(built_site, site_port) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def two_machine_server(two_machine_site: Path, second_port: int) -> Iterator[str]:
+    """The site with records of two machines; its address without a slash at the end."""
+    with _serve(two_machine_site, second_port) as address:
+        yield address
 
 
 def _missing(reason: str) -> None:
@@ -86,15 +100,22 @@ def visit(browser: Any, server: str) -> Iterator[Callable[..., Visit]]:
     contexts = []
 
     def open_page(
-        path: str, *, width: int = 1280, scheme: str = "light", locale: str = "en-US", **options: Any
+        path: str,
+        *,
+        at: str = server,
+        width: int = 1280,
+        scheme: str = "light",
+        locale: str = "en-US",
+        **options: Any,
     ) -> Visit:
+        """``at``: the address of another site than the repository's own."""
         context = browser.new_context(
             viewport={"width": width, "height": 900}, color_scheme=scheme, locale=locale, **options
         )
         contexts.append(context)
-        seen = Visit(context.new_page(), server)
+        seen = Visit(context.new_page(), at)
         page = seen.page
-        page.on("request", lambda request: _note_outside(seen, server, request.url))
+        page.on("request", lambda request: _note_outside(seen, at, request.url))
         page.on("requestfailed", lambda request: seen.failed.append(f"failed: {request.url} {request.failure}"))
         page.on("response", lambda answer: _note_failure(seen, answer.status, answer.url))
         page.on("console", lambda message: _note_console(seen, message.type, message.text))

@@ -12,6 +12,9 @@ import pytest
 from tests.site_fixtures import pages_of
 
 pytestmark = pytest.mark.browser
+# A heading has come to rest in the upper part of the window.
+AT_THE_TOP = """id => { const top = document.getElementById(id)?.getBoundingClientRect().top;
+  return top !== undefined && top >= -5 && top < 300; }"""
 FORMULAS_SET = "() => document.documentElement.dataset.ckFormulas === 'set'"
 
 
@@ -60,20 +63,22 @@ def test_the_language_switch_keeps_the_heading_also_after_an_instant_navigation(
     headings = page.evaluate("[...document.querySelectorAll('.md-content h2[id]')].map(h => h.id)")
     wanted = headings[len(headings) // 2]
     page.evaluate("id => document.getElementById(id).scrollIntoView()", wanted)
-    page.wait_for_timeout(200)
+    page.wait_for_function(AT_THE_TOP, arg=wanted, timeout=10_000)
     page.click(".ck-languages a[hreflang=en]")
     page.wait_for_url(f"{server}/en/overview/#{wanted}")
-    top = page.evaluate("id => document.getElementById(id).getBoundingClientRect().top", wanted)
-    assert -5 <= top < 300
+    page.wait_for_function(AT_THE_TOP, arg=wanted, timeout=10_000)
 
 
 def test_the_colours_chosen_in_one_language_hold_in_the_other(visit: Callable[..., Any], server: str) -> None:
     page = visit("/en/").page
+    before = page.evaluate("document.body.dataset.mdColorMedia")
     page.click("label[for=__palette_1]:visible")
-    page.wait_for_timeout(100)
+    page.wait_for_function(
+        "was => document.body.dataset.mdColorMedia !== was && localStorage.length > 0", arg=before, timeout=5_000
+    )
     chosen = page.evaluate("document.body.dataset.mdColorMedia")
     page.goto(f"{server}/zh/")
-    assert page.evaluate("document.body.dataset.mdColorMedia") == chosen
+    page.wait_for_function("chosen => document.body.dataset.mdColorMedia === chosen", arg=chosen, timeout=5_000)
 
 
 @pytest.mark.parametrize(
@@ -88,8 +93,12 @@ def test_search_finds(visit: Callable[..., Any], language: str, words: str) -> N
     page.keyboard.type(words, delay=15)
     page.keyboard.press("End")  # The theme listens for a released key; typed Chinese releases none here.
     page.wait_for_selector(".md-search-result__item", timeout=15_000)
-    found = page.inner_text(".md-search-result__list").replace("\u200b", "")
-    assert words.split()[0].lower() in found.lower()
+    page.wait_for_function(
+        """word => document.querySelector('.md-search-result__list').innerText
+        .replaceAll('\u200b', '').toLowerCase().includes(word)""",
+        arg=words.split()[0].lower(),
+        timeout=10_000,
+    )
     assert seen.faults() == []
 
 
@@ -99,17 +108,25 @@ def test_a_term_and_its_symbol_light_each_other(visit: Callable[..., Any]) -> No
     named = page.locator("[data-term]").first
     term = re.sub("^(?!term-)", "term-", named.get_attribute("data-term"))
     symbol = page.locator(f"mjx-container .{term}").first
+    drawn, told = symbol.element_handle(), named.element_handle()
+
+    def wait_lit(element: Any, lit: bool) -> None:
+        page.wait_for_function(
+            "([element, lit]) => element.classList.contains('ck-lit') === lit", arg=[element, lit], timeout=5_000
+        )
+
     named.scroll_into_view_if_needed()
     named.hover()
-    assert "ck-lit" in symbol.get_attribute("class")
+    wait_lit(drawn, True)
     page.mouse.move(2, 300)
-    assert "ck-lit" not in (symbol.get_attribute("class") or "")
+    wait_lit(drawn, False)
     symbol.hover()
-    assert "ck-lit" in named.get_attribute("class")
+    wait_lit(told, True)
     page.mouse.move(2, 300)
-    if named.get_attribute("tabindex") == "0":
-        named.focus()
-        assert "ck-lit" in symbol.get_attribute("class")
+    wait_lit(told, False)
+    assert named.get_attribute("tabindex") == "0"
+    named.focus()
+    wait_lit(drawn, True)
 
 
 def test_formulas_are_set_again_after_an_instant_navigation(visit: Callable[..., Any], server: str) -> None:
@@ -128,20 +145,29 @@ def test_pages_without_formulas_do_not_load_mathjax(visit: Callable[..., Any]) -
         assert page.evaluate("typeof MathJax") == "undefined"
 
 
-def test_a_machine_chosen_once_is_chosen_everywhere(visit: Callable[..., Any], server: str) -> None:
-    page = visit("/en/overview/").page
-    sets = page.locator(".tabbed-set")
-    if sets.count() < 2 or sets.first.locator(".tabbed-labels > label").count() < 2:
-        pytest.skip("only one machine is recorded")
-    label = sets.first.locator(".tabbed-labels > label").nth(1)
-    name = label.inner_text()
-    label.click()
-    page.wait_for_timeout(300)
-    page.goto(f"{server}/zh/overview/")
-    page.wait_for_timeout(300)
-    shown = page.evaluate(
-        """() => { const set = document.querySelector('.tabbed-set');
-        const at = [...set.querySelectorAll(':scope > input')].findIndex(i => i.checked);
-        return set.querySelectorAll('.tabbed-labels > label')[at].innerText; }"""
-    )
-    assert shown == name
+# The label that is chosen in each set of tabs with more than one.
+CHOSEN = """() => [...document.querySelectorAll('.md-content .tabbed-set')].filter(
+  set => set.querySelectorAll(':scope > .tabbed-labels > label').length > 1
+).map(set => {
+  const at = [...set.querySelectorAll(':scope > input')].findIndex(input => input.checked);
+  return set.querySelectorAll(':scope > .tabbed-labels > label')[at].textContent.trim();
+})"""
+ALL_CHOSEN = f"""name => {{ const chosen = ({CHOSEN})();
+  return chosen.length > 1 && chosen.every(label => label === name); }}"""
+
+
+def test_a_machine_chosen_once_is_chosen_everywhere(visit: Callable[..., Any], two_machine_server: str) -> None:
+    seen = visit("/en/overview/", at=two_machine_server)
+    page = seen.page
+    before = page.evaluate(CHOSEN)
+    assert len(before) > 5
+    assert set(before) == {before[0]}
+    labels = page.locator(".md-content .tabbed-set").first.locator(":scope > .tabbed-labels > label")
+    names = [name.strip() for name in labels.all_text_contents()]
+    other = next(name for name in names if name != before[0])
+    labels.nth(names.index(other)).click()
+    page.wait_for_function(ALL_CHOSEN, arg=other)
+    for path in ("/en/overview/", "/zh/overview/"):
+        seen.go(path)
+        page.wait_for_function(ALL_CHOSEN, arg=other)
+    assert seen.faults() == []
