@@ -372,6 +372,8 @@ def _terminated_as_interrupt() -> Iterator[None]:
         raise KeyboardInterrupt
 
     numbers = [getattr(signal, n) for n in ("SIGTERM", "SIGHUP") if hasattr(signal, n)]
+    # What the caller has told to ignore (nohup ignores SIGHUP) stays ignored.
+    numbers = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
     before = {number: signal.signal(number, interrupt) for number in numbers}
     try:
         yield

@@ -20,6 +20,7 @@ import pytest
 from kitchen import bundle, machine, measure, results
 from kitchen.__main__ import main
 from kitchen.measure import MeasureError, Report
+from tests.processes import heed_interrupts
 from tests.snippet_files import run_body, write_snippet
 
 REPO = Path(__file__).resolve().parent.parent
@@ -307,6 +308,7 @@ def test_interrupted_half_way_it_keeps_what_is_there_and_goes_on(tmp_path: Path,
         env=environment(tmp_path),
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=heed_interrupts,
     )
     assert process.stderr is not None
     said = ""
@@ -330,6 +332,18 @@ def test_interrupted_half_way_it_keeps_what_is_there_and_goes_on(tmp_path: Path,
     done = subprocess.run(command(tmp_path), cwd=REPO, env=environment(tmp_path), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "2 to measure, 1 fresh" in done.stderr
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="POSIX signals")
+def test_what_the_caller_ignores_stays_ignored() -> None:
+    """Under nohup a run goes on when the terminal closes."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with measure._terminated_as_interrupt():
+            assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+            assert signal.getsignal(signal.SIGTERM) not in (signal.SIG_IGN, signal.SIG_DFL)
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_without_torch_it_says_what_to_install(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from kitchen import runner
+from tests.processes import heed_interrupts
 from tests.snippet_files import run_body, write_snippet
 
 REPO = Path(__file__).resolve().parent.parent
@@ -319,8 +320,10 @@ def test_ctrl_c_stops_the_snippet_and_reaches_the_caller(tmp_path: Path) -> None
         "from pathlib import Path\nfrom kitchen import runner, snippet\n"
         f"runner.run(snippet.load('demo/one', Path({str(tmp_path)!r})))"
     )
-    process = subprocess.Popen([sys.executable, "-c", program], cwd=REPO, stderr=subprocess.PIPE)
-    deadline = time.monotonic() + 30
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], cwd=REPO, stderr=subprocess.PIPE, preexec_fn=heed_interrupts
+    )
+    deadline = time.monotonic() + 60
     while not (note.exists() and note.read_text()):
         assert time.monotonic() < deadline
         time.sleep(0.05)

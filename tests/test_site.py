@@ -256,6 +256,6 @@ def test_a_saved_page_shows_within_three_seconds(project: Path) -> None:
             print({language: [round(seconds, 2) for seconds in each] for language, each in took.items()})
             assert all(min(each) < 3 for each in took.values()), took
         finally:
-            server.send_signal(signal.SIGINT)
+            server.send_signal(signal.SIGTERM)
             server.wait(timeout=30)
     assert "Traceback" not in log.read_text(encoding="utf-8")
