@@ -49,7 +49,7 @@ test: lint
 # The machine's own Python where it has torch (a GPU machine has the torch that fits it), else ours.
 measure:
 	@if $(PYTHON) -c 'import importlib.util as u, tomllib, sys; sys.exit(not u.find_spec("torch"))' 2>/dev/null; then $(PYTHON) -m kitchen measure $(ARGS); \
-	else $(MAKE) --no-print-directory $(VENV)/.test && $(BIN)/python -m kitchen measure $(ARGS); fi
+	else $(MAKE) --silent --no-print-directory $(VENV)/.test && $(BIN)/python -m kitchen measure $(ARGS); fi
 
 import:
 	@test -n "$(FILE)" || { echo "Which file? make import FILE=results.bundle.json" >&2; exit 2; }

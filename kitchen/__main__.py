@@ -42,7 +42,12 @@ def parser() -> argparse.ArgumentParser:
         metavar="SECONDS",
         help="start nothing that may not end in this time; most valuable first",
     )
-    add.add_argument("--bundle", type=Path, metavar="FILE", help="also put all results of this run in one file")
+    add.add_argument(
+        "--bundle",
+        type=Path,
+        metavar="FILE",
+        help="also put all results of the run in one file, with those that it found fresh",
+    )
     add.add_argument("--force", action="store_true", help="measure also what is fresh")
     add.add_argument("--results", type=Path, metavar="FOLDER", help="where records are kept (default: results/)")
     add = commands.add_parser("import", help="merge a bundle from another machine")
@@ -69,9 +74,13 @@ def main(argv: list[str] | None = None) -> int:
             )
             return report.exit_code
         if arguments.command == "import":
-            folder, count = bundle.merge(arguments.file, arguments.results)
-            machine = results.load_machine(folder.parent)
-            print(f"{machine.title}: {count} new record{'' if count == 1 else 's'} in {folder.name}")
+            folders, count = bundle.merge(arguments.file, arguments.results)
+            machine = results.load_machine(folders[0].parent)
+            where = ", ".join(folder.name for folder in folders)
+            print(f"{machine.title}: {count} new record{'' if count == 1 else 's'} in {where}")
+        elif arguments.results and not arguments.results.is_dir():
+            print(f"kitchen: there is no folder {arguments.results}", file=sys.stderr)
+            return 1
         else:
             status(arguments.results)
     except (MeasureError, ProbeError, RecordError, SnippetError) as error:

@@ -1,4 +1,4 @@
-"""All results of one run in one file, and merging such a file from another machine.
+"""Results in one file, and merging such a file from another machine.
 
 A bundle is one JSON document, not an archive: it has no paths of its own that could point outside ``results/``.
 Where its parts go follows from names that the schemas restrict to lower-case words.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,26 +22,31 @@ FORMAT = "compile-kitchen/bundle"
 MAX_BYTES = 256 * 1024 * 1024
 
 
-def pack(run_folder: Path) -> dict[str, Any]:
-    """The bundle of one run's folder."""
-    run = results.read_json(run_folder / "run.json", "run")
+def pack(run_folders: list[Path]) -> dict[str, Any]:
+    """The bundle of some runs of one machine, oldest first."""
+    if not run_folders:
+        raise RecordError("there is no run to bundle")
+    runs = []
+    for folder in sorted(run_folders):
+        files = sorted(p for p in folder.rglob("*.json") if p != folder / "run.json" and not p.name.startswith("."))
+        runs.append(
+            {
+                "run_folder": folder.name,
+                "run": results.read_json(folder / "run.json", "run"),
+                "records": [results.read_json(path, "record") for path in files],
+            }
+        )
     return {
         "format": FORMAT,
         "version": results.VERSION,
-        "run_folder": run_folder.name,
-        "machine": results.read_json(run_folder.parent / "machine.json", "machine"),
-        "run": run,
-        "records": [
-            results.read_json(path, "record")
-            for path in sorted(run_folder.rglob("*.json"))
-            if path != run_folder / "run.json"
-        ],
+        "machine": results.read_json(run_folders[0].parent / "machine.json", "machine"),
+        "runs": runs,
     }
 
 
-def write(run_folder: Path, target: Path) -> None:
-    """Packs ``run_folder`` into ``target``, in one step."""
-    results.write_atomically(target, json.dumps(pack(run_folder), ensure_ascii=False, allow_nan=False) + "\n")
+def write(run_folders: list[Path], target: Path) -> None:
+    """Packs ``run_folders`` into ``target``, in one step."""
+    results.write_atomically(target, json.dumps(pack(run_folders), ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def read(source: Path) -> dict[str, Any]:
@@ -56,67 +62,97 @@ def read(source: Path) -> dict[str, Any]:
         raise RecordError(f"{source}: is not a bundle (not JSON: {error})") from error
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise RecordError(f"{source}: is not a bundle: its format is not {FORMAT!r}")
-    parts = [("", data, "bundle")]
-    if not faults(data, "bundle"):
-        parts += [("machine.", data["machine"], "machine"), ("run.", data["run"], "run")]
-        parts += [(f"records[{i}].", record, "record") for i, record in enumerate(data["records"])]
-    for prefix, part, schema in parts:
-        wrong = faults(part, schema)
-        if wrong:
-            raise RecordError(f"{source}: {prefix}{wrong[0]}")
-    if data["run"]["machine"] != data["machine"]["name"]:
-        raise RecordError(
-            f"{source}: run.machine: is {data['run']['machine']!r}, but machine.name is {data['machine']['name']!r}"
-        )
-    names = [record["snippet"] for record in data["records"]]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise RecordError(f"{source}: records: {twice[0]} is there more than once")
+    for part, found in _parts(data):
+        if found:
+            raise RecordError(f"{source}: {part}{found[0]}")
+    for index, run in enumerate(data["runs"]):
+        if run["run"]["machine"] != data["machine"]["name"]:
+            raise RecordError(
+                f"{source}: runs[{index}].run.machine: is {run['run']['machine']!r}, "
+                f"but machine.name is {data['machine']['name']!r}"
+            )
+        _unique(source, f"runs[{index}].records", [record["snippet"] for record in run["records"]])
+    _unique(source, "runs", [run["run_folder"] for run in data["runs"]])
     checked: dict[str, Any] = data
     return checked
 
 
-def merge(source: Path, root: Path | None = None) -> tuple[Path, int]:
-    """Adds a bundle to ``root`` and returns the run's folder and how many records are new.
+def _parts(data: dict[str, Any]) -> Iterator[tuple[str, list[str]]]:
+    """Each part of a bundle with what is wrong with it, outermost first."""
+    yield "", faults(data, "bundle")
+    yield "machine.", faults(data["machine"], "machine")
+    for index, run in enumerate(data["runs"]):
+        yield f"runs[{index}].run.", faults(run["run"], "run")
+        for number, record in enumerate(run["records"]):
+            yield f"runs[{index}].records[{number}].", faults(record, "record") or results.row_faults(record)
 
-    The whole bundle is checked before anything is written, and the run appears in one step. A run that is
-    already there and the same is left as it is; one that holds something else is an error, and so is a folder
+
+def _unique(source: Path, where: str, names: list[str]) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise RecordError(f"{source}: {where}: {twice[0]} is there more than once")
+
+
+def merge(source: Path, root: Path | None = None) -> tuple[list[Path], int]:
+    """Adds a bundle to ``root`` and returns the folders of its runs and how many records are new.
+
+    The whole bundle is checked, against itself and against what is there, before anything is written. A run that
+    is already there and the same is left as it is; one that holds something else is an error, and so is a folder
     on the way that is a link. A bundle of the same run with more records (the run went on) adds those.
     """
     root = root or results.RESULTS
     data = read(source)
     machine_folder = root / data["machine"]["name"]
-    folder = machine_folder / data["run_folder"]
-    for place in (root, machine_folder, folder):
+    _no_link(root, machine_folder)
+    machine_file = machine_folder / "machine.json"
+    if machine_file.exists():
+        results.read_json(machine_file, "machine")
+    plans = [(machine_folder / run["run_folder"], _new_parts(machine_folder, run)) for run in data["runs"]]
+    try:
+        for folder, new in plans:
+            if not machine_file.exists():
+                results.write_json(machine_file, data["machine"], "machine")
+            if folder.exists():
+                for name, part in new.items():
+                    results.write_json(folder / name, part, _schema_of(name))
+            else:
+                _write_run(folder, new)
+    except OSError as error:
+        raise RecordError(f"{machine_folder}: cannot be written: {error.strerror or error}") from error
+    return [folder for folder, _ in plans], sum(len(new.keys() - {"run.json"}) for _, new in plans)
+
+
+def _schema_of(name: str) -> str:
+    return "run" if name == "run.json" else "record"
+
+
+def _no_link(*places: Path) -> None:
+    for place in places:
         if place.is_symlink():
             raise RecordError(f"{place}: is a link; nothing was imported")
-    texts = {"run.json": data["run"], **{f"{r['snippet']}.json": r for r in data["records"]}}
-    machine_file = machine_folder / "machine.json"
-    known = results.read_json(machine_file, "machine") if machine_file.is_file() else None
-    if not folder.exists():
-        try:
-            machine_folder.mkdir(parents=True, exist_ok=True)
-            beside = Path(tempfile.mkdtemp(dir=machine_folder, prefix=".import-"))
-        except OSError as error:
-            raise RecordError(f"{machine_folder}: cannot be written: {error.strerror or error}") from error
-        try:
-            for name, part in texts.items():
-                results.write_json(beside / name, part, "run" if name == "run.json" else "record")
-            if known is None:
-                results.write_json(machine_file, data["machine"], "machine")
-            beside.chmod(0o755)
-            beside.rename(folder)
-        except OSError as error:
-            raise RecordError(f"{folder}: cannot be written: {error.strerror or error}") from error
-        finally:
-            shutil.rmtree(beside, ignore_errors=True)
-        return folder, len(data["records"])
 
+
+def _write_run(folder: Path, parts: dict[str, dict[str, Any]]) -> None:
+    """A new run appears in one step."""
+    beside = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".import-"))
+    try:
+        for name, part in parts.items():
+            results.write_json(beside / name, part, _schema_of(name))
+        beside.chmod(0o755)
+        beside.rename(folder)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def _new_parts(machine_folder: Path, run: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The files of a run that are not there yet, by name. Raises RecordError where one is and differs."""
+    folder = machine_folder / run["run_folder"]
+    parts = {"run.json": run["run"], **{f"{record['snippet']}.json": record for record in run["records"]}}
+    _no_link(folder)
     new = {}
-    for name, part in texts.items():
+    for name, part in parts.items():
         path = folder / name
-        if any(p.is_symlink() for p in (path, path.parent)):
-            raise RecordError(f"{path}: is a link; nothing was imported")
+        _no_link(path, path.parent)
         if not path.exists():
             new[name] = part
         elif name == "run.json":
@@ -130,9 +166,7 @@ def merge(source: Path, root: Path | None = None) -> tuple[Path, int]:
                 new[name] = part
         elif results.read_json(path, "record") != part:
             raise RecordError(f"{path}: is there already and differs from the bundle's; nothing was imported")
-    for name, part in new.items():
-        results.write_json(folder / name, part, "run" if name == "run.json" else "record")
-    return folder, len([name for name in new if name != "run.json"])
+    return new
 
 
 _FILLED_IN = {"finished", "status", "reason", "load_end", "steal_end"}

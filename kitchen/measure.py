@@ -108,6 +108,8 @@ def measure(
     everything = snippet.load_all(snippets)
     chosen = [snippet.load(name, snippets) for name in names] if names is not None else select(everything, only or [])
     _need_writable(root, "the results folder", "choose another with --results")
+    if bundle_file and not bundle_file.parent.is_dir():
+        raise MeasureError(f"the folder of --bundle {bundle_file.parent} does not exist: make it, or choose another")
     if bundle_file:
         _need_writable(bundle_file.parent, "the folder of --bundle", "choose another place")
     probed = machine.probe()
@@ -148,8 +150,14 @@ class _Measuring:
         waiting = [s for s in chosen if force or not is_fresh(last[s.name], s, torch)]
         self.report.fresh = [s.name for s in chosen if s not in waiting]
         estimates = {s.name: _expected_s(s, last[s.name]) for s in waiting}
+        self.chosen = [s.name for s in chosen]
         if not waiting:
-            self.say(f"Nothing to measure: {_count(len(chosen), 'snippet')} fresh (--force measures anew).")
+            newest = max(record.started for record in last.values() if record)
+            self.say(
+                f"Nothing to measure: {_count(len(chosen), 'snippet')} fresh, the newest recorded {newest} "
+                "on a machine of this form (--force measures anew)."
+            )
+            self._bundle()
             return self.report
         total = sum(seconds for seconds, _ in estimates.values())
         self.say(
@@ -233,8 +241,7 @@ class _Measuring:
             outcome = replace(outcome, status="failed", reason=str(error).removeprefix(f"{path}: ")[:4000], rows=[])
             results.write_json(path, record | {"status": "failed", "reason": outcome.reason, "rows": []}, "record")
         self.report.recorded[one.name] = outcome.status
-        if self.bundle_file:
-            bundle.write(folder, self.bundle_file)
+        self._bundle(quiet=True)
         detail = f", {_count(len(outcome.rows), 'row')}" if outcome.status == "ok" else f": {outcome.reason}"
         self.say(f"      {outcome.status} in {_duration(outcome.wall_s)}{detail}")
 
@@ -272,6 +279,26 @@ class _Measuring:
             results.write_json(self.report.folder / "run.json", self.run, "run")
         return self.report.folder
 
+    def _bundle(self, *, quiet: bool = False) -> None:
+        """Puts in one file every run here that holds the newest record of a chosen snippet, this run too.
+
+        So the bundle of a run that went on after an interruption holds both halves.
+        """
+        if not self.bundle_file:
+            return
+        newest = [results.newest(self.root, name).get(self.here["name"]) for name in self.chosen]
+        folders = {record.run.path.parent for record in newest if record} | (
+            {self.report.folder} if self.report.folder else set()
+        )
+        if folders:
+            bundle.write(sorted(folders), self.bundle_file)
+        if not quiet:
+            self.say(
+                f"In {self.bundle_file}: the results of {_count(len(folders), 'run')} on this machine"
+                if folders
+                else f"No results on this machine yet: {self.bundle_file} was not written"
+            )
+
     def _warn_when_busy(self) -> None:
         self.load_start, self.steal_start = machine.load_average(), machine.steal_s()
         if self.load_start and self.load_start[0] > 0.5 * self.here["cores"]:
@@ -291,9 +318,7 @@ class _Measuring:
                 "steal_end": machine.steal_s(),
             }
             results.write_json(report.folder / "run.json", self.run, "run")
-            if self.bundle_file:
-                bundle.write(report.folder, self.bundle_file)
-                self.say(f"All results of this run: {self.bundle_file}")
+        self._bundle()
         if report.interrupted:
             self.say(f"\nInterrupted: {report.interrupted}. The same command goes on from here.")
         if report.left_out:

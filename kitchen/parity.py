@@ -343,13 +343,17 @@ def check_chinese(page: Page) -> list[tuple[int, str]]:
 
 
 def check_imports(page: Page) -> list[tuple[int, str]]:
-    """Fences that run may import `kitchen.page` and nothing else."""
+    """Fences that run import `kitchen.page` and nothing else, and print what it returns."""
     found = []
     for part in page.fences:
         info, _, body = part.what.partition("\n")
         if "exec=" not in info:
             continue
-        for node in ast.walk(ast.parse(body)):
+        tree = ast.parse(body)
+        calls = {n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+        if "print" not in calls:
+            found.append((part.line, "a fence that runs prints nothing: print(…) what kitchen.page returns"))
+        for node in ast.walk(tree):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom):
                 names = [node.module or ""]

@@ -99,6 +99,28 @@ def utc_now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+#: A column with one of these endings holds a number of that unit, or null.
+UNIT = re.compile(r".*_(us|ms|s|mib|kib|gib|gbs|ratio)")
+
+
+def row_faults(data: dict[str, Any]) -> list[str]:
+    """What a JSON Schema can't say of a record: numbers where a unit stands, rows where the status is ok."""
+    if data["status"] == "ok" and not data["rows"]:
+        return ["rows: is empty, but the status is ok"]
+    found = []
+    for index, row in enumerate(data["rows"]):
+        for column, value in row.items():
+            if isinstance(value, list) != column.startswith("samples_"):
+                found.append(f"rows[{index}].{column}: only a samples_ column holds a list, and it always does")
+            elif UNIT.fullmatch(column) and isinstance(value, str | bool):
+                found.append(f"rows[{index}].{column}: wants a number or null, has {value!r}")
+    return found
+
+
+def _faults(data: Any, schema: str) -> list[str]:
+    return faults(data, schema) or (row_faults(data) if schema == "record" else [])
+
+
 # ---- writing ---------------------------------------------------------------------------------------------
 
 
@@ -108,7 +130,7 @@ def write_json(path: Path, data: dict[str, Any], schema: str) -> None:
     Raises RecordError where ``data`` breaks its schema, OSError where the place cannot be written; the file
     that was there before is then untouched.
     """
-    wrong = faults(data, schema)
+    wrong = _faults(data, schema)
     if wrong:
         raise RecordError(f"{path}: " + "; ".join(wrong[:5]))
     text = json.dumps(data, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
@@ -166,7 +188,7 @@ def read_json(path: Path, schema: str) -> dict[str, Any]:
         raise RecordError(f"{path}: cannot be read: {error.strerror or error}") from error
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise RecordError(f"{path}: is not JSON: {error}") from error
-    wrong = faults(data, schema)
+    wrong = _faults(data, schema)
     if wrong:
         more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
         raise RecordError(f"{path}: {wrong[0]}{more}")

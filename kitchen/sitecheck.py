@@ -42,6 +42,8 @@ _VOID = frozenset(
 )
 _CODE = frozenset({"pre", "code", "kbd", "samp", "textarea"})
 _SILENT = frozenset({"script", "style", "template"})
+# Made by kitchen.page from records: text in there is data, whatever it looks like.
+_DATA_CLASSES = frozenset({"ck-table", "ck-reason", "ck-verdict", "ck-provenance"})
 _FORMULA_CLASSES = frozenset({"arithmatex", "jp-RenderedMarkdown", "jp-RenderedLatex"})
 
 # Attributes that make the browser fetch something, by element.
@@ -233,10 +235,12 @@ class _Scanner(HTMLParser):
             self._found('an unrendered marker "exec="', "check the options of that fence")
 
     def _check_text(self, data: str) -> None:
+        classes = {name for _, names in self._stack for name in names}
+        if classes & _DATA_CLASSES:
+            return
         for pattern, what, advice in _LEFTOVERS:
             if match := pattern.search(data):
                 self._found(f"{what} in “{_excerpt(data, match.start())}”", advice)
-        classes = {name for _, names in self._stack for name in names}
         if not classes & _FORMULA_CLASSES and (match := _FORMULA.search(data)):
             self._found(f"a formula left as text in “{_excerpt(data, match.start())}”", r"check the \( … \) around it")
         if "arithmatex" not in classes and any(names & {"mermaid"} for _, names in self._stack):

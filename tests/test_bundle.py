@@ -19,7 +19,7 @@ FOLDER = "2026-11-29T213015Z-torch2.13.0"
 def make(tmp_path: Path, **changes: Any) -> Path:
     run = add_run(tmp_path / "there", "b-gpu", [record_data("demo/one"), record_data("demo/two")], **changes)
     target = tmp_path / "run.bundle.json"
-    bundle.write(run, target)
+    bundle.write([run], target)
     return target
 
 
@@ -29,8 +29,8 @@ def tree(root: Path) -> dict[str, str]:
 
 def test_a_round_trip_is_the_same(tmp_path: Path) -> None:
     source = make(tmp_path)
-    folder, count = bundle.merge(source, tmp_path / "here")
-    assert (folder, count) == (tmp_path / "here" / "b-gpu" / FOLDER, 2)
+    folders, count = bundle.merge(source, tmp_path / "here")
+    assert (folders, count) == ([tmp_path / "here" / "b-gpu" / FOLDER], 2)
     there, here = ({k: json.loads(v) for k, v in tree(tmp_path / root).items()} for root in ("there", "here"))
     assert there == here
 
@@ -46,8 +46,8 @@ def test_again_changes_nothing(tmp_path: Path) -> None:
 def test_a_run_that_went_on_adds_what_is_new(tmp_path: Path) -> None:
     source = make(tmp_path)
     early = json.loads(source.read_text())
-    early["records"] = early["records"][:1]
-    early["run"] |= {"status": "running", "finished": None, "load_end": None, "steal_end": None}
+    early["runs"][0]["records"] = early["runs"][0]["records"][:1]
+    early["runs"][0]["run"] |= {"status": "running", "finished": None, "load_end": None, "steal_end": None}
     first = tmp_path / "early.json"
     first.write_text(json.dumps(early))
     assert bundle.merge(first, tmp_path / "here")[1] == 1
@@ -56,6 +56,19 @@ def test_a_run_that_went_on_adds_what_is_new(tmp_path: Path) -> None:
     # The early state never takes back what came later.
     assert bundle.merge(first, tmp_path / "here")[1] == 0
     assert results.load_run(tmp_path / "here" / "b-gpu" / FOLDER).status == "complete"
+
+
+def test_several_runs_travel_together(tmp_path: Path) -> None:
+    first = add_run(tmp_path / "there", "b-gpu", [record_data("demo/one")])
+    second = add_run(tmp_path / "there", "b-gpu", [record_data("demo/two")], folder="2026-12-01T000000Z-torch2.13.0")
+    target = tmp_path / "both.json"
+    bundle.write([second, first], target)
+    folders, count = bundle.merge(target, tmp_path / "here")
+    assert [folder.name for folder in folders] == [first.name, second.name]
+    assert count == 2
+    assert {k: json.loads(v) for k, v in tree(tmp_path / "here").items()} == {
+        k: json.loads(v) for k, v in tree(tmp_path / "there").items()
+    }
 
 
 def test_two_machines_merge_without_conflict(tmp_path: Path) -> None:
@@ -69,8 +82,9 @@ def test_a_conflict_writes_nothing(tmp_path: Path) -> None:
     source = make(tmp_path)
     bundle.merge(source, tmp_path / "here")
     other = json.loads(source.read_text())
-    other["records"][0]["wall_s"] = 99
-    other["records"].append(record_data("demo/three"))
+    other["runs"][0]["records"][0]["wall_s"] = 99
+    other["runs"][0]["records"].append(record_data("demo/three"))
+    other["runs"].append(other["runs"][0] | {"run_folder": "2026-01-01T000000Z-torch2.13.0"})
     source.write_text(json.dumps(other))
     before = tree(tmp_path / "here")
     with pytest.raises(RecordError, match="differs"):
@@ -97,13 +111,16 @@ def test_a_conflict_writes_nothing(tmp_path: Path) -> None:
         ("record", "snippet", "demo"),
         ("record", "snippet", "demo/two"),
         ("record", "rows", [{"x": {"y": 1}}]),
+        ("record", "rows", [{"step_us": "fast"}]),
+        ("record", "rows", []),
         ("record", "status", "splendid"),
     ],
 )
 def test_a_hostile_or_broken_part_writes_nothing(tmp_path: Path, part: str, key: str, value: Any) -> None:
     source = make(tmp_path)
     data = json.loads(source.read_text())
-    place = {"": data, "machine": data["machine"], "run": data["run"], "record": data["records"][0]}[part]
+    run = data["runs"][0]
+    place = {"": run, "machine": data["machine"], "run": run["run"], "record": run["records"][0]}[part]
     place[key] = value
     source.write_text(json.dumps(data))
     here = tmp_path / "a" / "b" / "here"

@@ -232,9 +232,19 @@ def test_the_bundle_holds_the_run(tmp_path: Path, kitchen: Measure) -> None:
     report, said = kitchen(bundle_file=target)
     assert str(target) in said
     assert report.folder is not None
-    folder, count = bundle.merge(target, tmp_path / "elsewhere")
+    folders, count = bundle.merge(target, tmp_path / "elsewhere")
     assert count == 2
-    assert json.loads((folder / "run.json").read_text()) == json.loads((report.folder / "run.json").read_text())
+    assert json.loads((folders[0] / "run.json").read_text()) == json.loads((report.folder / "run.json").read_text())
+
+
+def test_a_bundle_of_what_is_fresh(tmp_path: Path, kitchen: Measure) -> None:
+    add(tmp_path, "demo/a")
+    kitchen()
+    target = tmp_path / "out.bundle.json"
+    report, said = kitchen(bundle_file=target)
+    assert report.recorded == {}
+    assert "the newest recorded" in said
+    assert [r["snippet"] for run in bundle.read(target)["runs"] for r in run["records"]] == ["demo/a"]
 
 
 def test_the_run_says_how_to_repeat_it(tmp_path: Path, kitchen: Measure) -> None:
@@ -264,9 +274,9 @@ def test_a_results_folder_that_is_a_file(tmp_path: Path, kitchen: Measure) -> No
 
 def test_a_bundle_place_that_does_not_exist_is_found_before_measuring(tmp_path: Path, kitchen: Measure) -> None:
     add(tmp_path, "demo/a", f"import pathlib\npathlib.Path({str(tmp_path / 'ran')!r}).touch()\nreturn [{{'n': 1}}]")
-    (tmp_path / "file").write_text("")
     with pytest.raises(MeasureError, match="--bundle"):
-        kitchen(bundle_file=tmp_path / "file" / "x.json")
+        kitchen(bundle_file=tmp_path / "none" / "x.json")
+    assert not (tmp_path / "none").exists()
     assert not (tmp_path / "ran").exists()
 
 
@@ -326,12 +336,14 @@ def test_interrupted_half_way_it_keeps_what_is_there_and_goes_on(tmp_path: Path,
     assert [(r.snippet, r.status) for r in records] == [("demo/a", "ok")]
     assert records[0].run.status == "interrupted"
     assert "demo/b" in (records[0].run.reason or "")
-    assert len(bundle.read(target)["records"]) == 1
+    assert [len(run["records"]) for run in bundle.read(target)["runs"]] == [1]
 
     slow.write_text(slow.read_text("utf-8").replace("time.sleep(100)", "return [{'n': 2}]"), "utf-8")
-    done = subprocess.run(command(tmp_path), cwd=REPO, env=environment(tmp_path), capture_output=True, text=True)
+    again = command(tmp_path, "--bundle", str(target))
+    done = subprocess.run(again, cwd=REPO, env=environment(tmp_path), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "2 to measure, 1 fresh" in done.stderr
+    assert [len(run["records"]) for run in bundle.read(target)["runs"]] == [1, 2], "the bundle holds both halves"
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="POSIX signals")

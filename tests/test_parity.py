@@ -300,3 +300,12 @@ def test_notebook_runs(tmp_path: Path) -> None:
     )
     for name in ("none", "eager", "aot_eager", "inductor", "cudagraphs"):
         assert any(line.split()[:1] == [name] for line in printed.splitlines()), printed
+
+
+def test_a_fence_that_prints_nothing_is_found() -> None:
+    fence = '```python exec="on"\nfrom kitchen.page import table\n{}table("a/b"){}\n```\n'
+    found = parity.check_imports(
+        parity.parse("# T {#t}\n\n" + fence.format("", "") + "\n" + fence.format("print(", ")"))
+    )
+    assert [line for line, _ in found] == [3]
+    assert "prints nothing" in found[0][1]

@@ -63,6 +63,9 @@ def test_an_empty_or_missing_folder_has_no_records(tmp_path: Path) -> None:
     [
         ("demo/one.json", {"wall_s": "fast"}, "wall_s: wants number, has 'fast'"),
         ("demo/one.json", {"rows": [{"a": {"b": 1}}]}, "rows[0].a: wants"),
+        ("demo/one.json", {"rows": [{"step_us": "fast"}]}, "rows[0].step_us: wants a number or null, has 'fast'"),
+        ("demo/one.json", {"rows": [{"n": [1.0]}]}, "rows[0].n: only a samples_ column holds a list"),
+        ("demo/one.json", {"rows": []}, "rows: is empty, but the status is ok"),
         ("demo/one.json", {"status": "fine"}, "status: wants one of ok, failed, timeout, unavailable"),
         ("demo/one.json", {"sha256": None}, "sha256"),
         ("demo/one.json", {"snippet": "demo/two"}, "snippet: is 'demo/two', but its path says 'demo/one'"),

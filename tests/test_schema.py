@@ -20,10 +20,14 @@ GOOD: dict[str, dict[str, Any]] = {
     "bundle": {
         "format": "compile-kitchen/bundle",
         "version": 1,
-        "run_folder": "2026-11-29T213015Z-torch2.13.0",
         "machine": machine_data("test-cpu"),
-        "run": run_data("test-cpu"),
-        "records": [record_data("demo/one")],
+        "runs": [
+            {
+                "run_folder": "2026-11-29T213015Z-torch2.13.0",
+                "run": run_data("test-cpu"),
+                "records": [record_data("demo/one")],
+            }
+        ],
     },
 }
 ODD: list[Any] = [None, True, False, 0, 1, -1, 1.0, 1.5, "", "x", "ok", [], [1], ["a"], {}, {"a": 1}, {"a": [1, "b"]}]

@@ -71,6 +71,14 @@ def test_a_clean_site_with_code_samples_raises_no_alarm(site: Path) -> None:
     assert problems(site) == []
 
 
+def test_what_a_record_says_is_data_and_no_slip_of_the_page(site: Path) -> None:
+    hostile = "[x](y.md) **b** {#id} ``` Traceback (most recent call last)"
+    add(site, f'<table class="ck-table"><tr><th>a</th></tr><tr><td>{hostile}</td></tr></table>')
+    assert problems(site) == []
+    add(site, f"<p>{hostile}</p>")
+    assert problems(site)
+
+
 @pytest.mark.parametrize(
     ("body", "words"),
     [

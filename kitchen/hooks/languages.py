@@ -96,8 +96,10 @@ def _build_language(config: MkDocsConfig, code: str, target: Path) -> None:
         raise
     except SystemExit as error:
         # Else a page that calls sys.exit(0) would end the build with success and without a site.
+        from kitchen.page import state
+
         raise PluginError(
-            f"docs/{code}: code on a page called sys.exit({error.code}); raise an error instead"
+            f"{state.source}: code on this page called sys.exit({error.code}); raise an error instead"
         ) from error
     finally:
         child.plugins.on_shutdown()

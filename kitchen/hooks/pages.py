@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from pathlib import Path
 
@@ -13,13 +14,21 @@ from mkdocs.structure.pages import Page
 
 from kitchen.hooks.common import is_root, language
 
+log = logging.getLogger("mkdocs.kitchen")
 _errors: list[str] = []
+_serving = False
 _SEARCH_DIALOG = re.compile(r'(<div class="md-search" data-md-component="search" role="dialog")(?=>)')
 _PREFORMATTED = re.compile(r"(<(?:pre|svg|textarea)\b.*?</(?:pre|svg|textarea)>)", re.DOTALL)
 _HAN = r"[\u3000-\u303f\u3400-\u9fff\uff00-\uffef\u2014\u2018-\u201d\u2026]"
 _INLINE = r"(?:</?(?:strong|em|a|span|mark)\b[^>]*>)*"
 _CHINESE_BREAK = re.compile(rf"({_HAN}{_INLINE})\n[ \t]*({_INLINE}{_HAN})")
 _SEARCH_LABEL = {"en": "Search", "zh": "搜索"}
+
+
+def on_startup(command: str, dirty: bool) -> None:
+    """Remember whether this is `mkdocs serve`."""
+    global _serving
+    _serving = command == "serve"
 
 
 def on_pre_build(config: MkDocsConfig) -> None:
@@ -70,9 +79,14 @@ def collect_errors() -> bool:
 
 
 def on_env(env: Environment, config: MkDocsConfig, files: Files) -> Environment:
-    """All pages are read: fail with every error at once, in plain builds as in strict ones."""
-    if _errors:
+    """All pages are read: fail with every error at once, in plain builds as in strict ones.
+
+    Under `mkdocs serve` a failed build leaves the browser waiting, so there the page shows the error instead.
+    """
+    if _errors and not _serving:
         raise PluginError("\n".join(_errors))
+    for error in _errors:
+        log.error("%s", error)
     return env
 
 
