@@ -228,11 +228,13 @@ def wait_for(url: str, words: str, seconds: float, server: subprocess.Popen[str]
 def test_a_saved_page_shows_within_three_seconds(project: Path) -> None:
     port = free_port()
     log = project / "serve.log"
+    temporary = project / "temporary"
+    temporary.mkdir()
     with log.open("w") as output:
         server = subprocess.Popen(
             [sys.executable, "-m", "mkdocs", "serve", "-a", f"127.0.0.1:{port}"],
             cwd=project,
-            env=site_environment(),
+            env=site_environment() | {"TMPDIR": str(temporary)},
             stdout=output,
             stderr=subprocess.STDOUT,
             text=True,
@@ -267,4 +269,5 @@ def test_a_saved_page_shows_within_three_seconds(project: Path) -> None:
         finally:
             server.send_signal(signal.SIGTERM)
             server.wait(timeout=30)
+            assert not list(temporary.glob("*kitchen*")), "serve cleans up behind itself"
     assert "will appear stuck" not in log.read_text(encoding="utf-8")

@@ -14,8 +14,10 @@ import atexit
 import logging
 import os
 import shutil
+import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -44,6 +46,9 @@ def on_startup(command: _Command, dirty: bool) -> None:
     """Remember whether this is `mkdocs serve`."""
     global _command
     _command = command
+    if command == "serve" and threading.current_thread() is threading.main_thread():
+        # Ended by SIGTERM, Python would leave without cleaning up: no exit handlers, folders stay behind.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
 
 @event_priority(100)
