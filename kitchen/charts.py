@@ -5,7 +5,7 @@ follows light and dark. It is drawn about as wide as a phone and scaled up, so t
 390 px. Drawing is the slow part (about a second for the first), so drawings are kept by the hash of their
 specification; a folder that cannot be written costs time and nothing else.
 
-Source: https://vega.github.io/vega-lite/docs/ (specification), https://pypi.org/project/vl-convert-python/.
+Source: https://vega.github.io/vega-lite/docs/ (specification), the vl-convert-python package.
 """
 
 from __future__ import annotations

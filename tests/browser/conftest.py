@@ -7,6 +7,7 @@ import functools
 import http.server
 import os
 import shutil
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -31,10 +32,17 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
         """Say nothing: a test prints what it needs."""
 
 
+class _Server(http.server.ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that leaves a page drops its connections; all else is worth a traceback."""
+        if not isinstance(sys.exception(), BrokenPipeError | ConnectionResetError):
+            super().handle_error(request, client_address)
+
+
 @contextlib.contextmanager
 def _serve(site: Path, port: int) -> Iterator[str]:
     handler = functools.partial(_Quiet, directory=str(site))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", port), handler) as httpd:
+    with _Server(("127.0.0.1", port), handler) as httpd:
         threading.Thread(target=httpd.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{port}"
         httpd.shutdown()
