@@ -107,6 +107,8 @@ def measure(
     root = root or results.RESULTS
     everything = snippet.load_all(snippets)
     chosen = [snippet.load(name, snippets) for name in names] if names is not None else select(everything, only or [])
+    if not chosen:
+        raise MeasureError(f"there are no snippets below {snippets or snippet.SNIPPETS}")
     _need_writable(root, "the results folder", "choose another with --results")
     if bundle_file and not bundle_file.parent.is_dir():
         raise MeasureError(f"the folder of --bundle {bundle_file.parent} does not exist: make it, or choose another")
@@ -165,6 +167,8 @@ class _Measuring:
             f"{'about' if all(known for _, known in estimates.values()) else 'at most'} {_duration(total)}"
         )
         self._warn_when_busy()
+        # Now, not when the first record is written: by then somebody may have gone on editing.
+        self.commit, self.dirty = machine.git_state(REPO)
         for position, one in enumerate(waiting, 1):
             rest = sum(estimates[s.name][0] for s in waiting[position - 1 :])
             try:
@@ -212,8 +216,12 @@ class _Measuring:
             f" ({_duration(rest_s)} for all that are left)"
         )
         started = results.utc_now()
+        # An edit since the command began counts: the hash is of the code that runs.
+        sha256 = snippet.digest(one.path.read_bytes())
         with _ticking(self.out):
             outcome = runner.run(one, self.arguments, limit_s=limit_s)
+        if snippet.digest(one.path.read_bytes()) != sha256:
+            outcome = replace(outcome, status="failed", reason="its file was changed while it ran", rows=[])
         if outcome.status == "timeout" and limit_s < one.limit_s:
             # Cut by the budget, not by the snippet's own limit: that says nothing about the snippet.
             self.report.left_out.append(one.name)
@@ -223,7 +231,7 @@ class _Measuring:
             "format": results.RECORD_FORMAT,
             "version": results.VERSION,
             "snippet": one.name,
-            "sha256": one.sha256,
+            "sha256": sha256,
             "status": outcome.status,
             "reason": outcome.reason,
             "started": started,
@@ -248,8 +256,6 @@ class _Measuring:
     def _folder(self) -> Path:
         """The run's folder; made with the first record, so that a call that measures nothing leaves nothing."""
         if self.report.folder is None:
-            # The state of the code is read before the run's own folder exists.
-            commit, dirty = machine.git_state(REPO)
             place = self.root / self.here["name"]
             described = place / "machine.json"
             if described.exists():
@@ -273,8 +279,8 @@ class _Measuring:
                 "load_end": None,
                 "steal_start": self.steal_start,
                 "steal_end": None,
-                "git_commit": commit,
-                "git_dirty": dirty,
+                "git_commit": self.commit,
+                "git_dirty": self.dirty,
             }
             results.write_json(self.report.folder / "run.json", self.run, "run")
         return self.report.folder

@@ -13,6 +13,7 @@ import markdown
 
 from kitchen import page, results, snippet
 from kitchen.snippet import digest
+from tests.record_files import machine_data, record_data, run_data
 
 Row = dict[str, Any]
 
@@ -62,20 +63,6 @@ CONFIG: dict[str, Any] = {
     "pymdownx.arithmatex": {"generic": True},
     "pymdownx.blocks.tab": {"alternate_style": True},
     "pymdownx.snippets": {"check_paths": True},
-}
-
-ENVIRONMENT: dict[str, Any] = {
-    "python": "3.11.7",
-    "torch": "2.13.0+cpu",
-    "triton": None,
-    "cuda": None,
-    "driver": None,
-    "device_name": None,
-    "cxx": "g++ 12.2.0",
-    "os": "Linux 6.1",
-    "threads": 2,
-    "interop_threads": 1,
-    "env": {},
 }
 
 
@@ -204,18 +191,14 @@ class Tree:
         gpu = {"name": "Toy GPU", "memory_gib": 16.0, "count": 1} if kind == "cuda" else None
         self.write(
             self.results / name / "machine.json",
-            {
-                "format": "compile-kitchen/machine",
-                "version": 1,
-                "name": name,
-                "title": title,
-                "kind": kind,
-                "cpu": "Toy <b>CPU</b>",
-                "cores": 2,
-                "memory_gib": 23.5,
-                "caches": {"L1d_kib": 48, "L3_kib": 32768},
-                "gpu": gpu,
-            },
+            machine_data(
+                name,
+                title=title,
+                kind=kind,
+                cpu="Toy <b>CPU</b>",
+                caches={"L1d_kib": 48, "L3_kib": 32768},
+                gpu=gpu,
+            ),
         )
 
     def record(
@@ -236,43 +219,18 @@ class Tree:
             self.snippet(name)
         folder = self.results / machine / f"{day}T101112Z-torch2.13.0"
         started = f"{day}T10:11:12Z"
-        self.write(
-            folder / "run.json",
-            {
-                "format": "compile-kitchen/run",
-                "version": 1,
-                "machine": machine,
-                "started": started,
-                "finished": started,
-                "status": "complete",
-                "reason": None,
-                "command": "python -m kitchen measure",
-                "environment": ENVIRONMENT,
-                "load_start": [0.1, 0.2, 0.3],
-                "load_end": None,
-                "steal_start": None,
-                "steal_end": None,
-                "git_commit": "0123456789abcdef" * 2 + "01234567",
-                "git_dirty": False,
-            },
-        )
-        sha = digest((self.snippets / f"{name}.py").read_bytes())
+        self.write(folder / "run.json", run_data(machine, started=started, finished=started, git_commit="0" * 40))
         path = folder / f"{name}.json"
         self.write(
             path,
-            {
-                "format": "compile-kitchen/record",
-                "version": 1,
-                "snippet": name,
-                "sha256": "0" * 64 if stale else sha,
-                "status": status,
-                "reason": reason,
-                "started": started,
-                "wall_s": 1.5,
-                "rows": rows,
-                "stdout_tail": "",
-                "stderr_tail": "",
-            },
+            record_data(
+                name,
+                sha256="0" * 64 if stale else digest((self.snippets / f"{name}.py").read_bytes()),
+                status=status,
+                reason=reason,
+                started=started,
+                rows=rows,
+            ),
         )
         return path
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from kitchen import bundle, machine, measure, results
+from kitchen import bundle, machine, measure, results, snippet
 from kitchen.__main__ import main
 from kitchen.measure import MeasureError, Report
 from tests.processes import heed_interrupts
@@ -72,6 +72,25 @@ def test_measures_all_then_nothing_then_what_was_edited(tmp_path: Path, kitchen:
     report, _ = kitchen()
     assert report.recorded == {"demo/c": "ok"}
     assert len(results.load_records(tmp_path / "results")) == 4, "the old record stays"
+
+
+def test_an_edit_before_its_turn_counts_and_one_while_it_runs_spoils_it(tmp_path: Path, kitchen: Measure) -> None:
+    later = add(tmp_path, "demo/b", value=1)
+    edit = f"path = {str(later)!r}\ntext = open(path).read()\nopen(path, 'w').write(text + '# edited\\n')\n"
+    add(tmp_path, "demo/a", edit + "return [{'n': 1}]", value=2)
+    own = "text = open(__file__).read()\nopen(__file__, 'w').write(text + '# edited\\n')\nreturn [{'n': 1}]"
+    add(tmp_path, "demo/c", own)
+    report, _ = kitchen()
+    assert report.recorded == {"demo/a": "ok", "demo/b": "ok", "demo/c": "failed"}
+    records = {r.snippet: r for r in results.load_records(tmp_path / "results")}
+    assert not results.is_stale(records["demo/b"], snippet.load("demo/b", tmp_path / "snippets"))
+    assert (records["demo/c"].rows, records["demo/c"].reason) == ([], "its file was changed while it ran")
+
+
+def test_a_folder_without_snippets(tmp_path: Path, kitchen: Measure) -> None:
+    (tmp_path / "snippets").mkdir()
+    with pytest.raises(MeasureError, match="no snippets"):
+        kitchen()
 
 
 def test_another_torch_is_not_fresh(tmp_path: Path, kitchen: Measure, monkeypatch: pytest.MonkeyPatch) -> None:
