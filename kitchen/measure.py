@@ -55,12 +55,13 @@ class Report:
 
 
 def select(all_snippets: dict[str, Snippet], patterns: list[str]) -> list[Snippet]:
-    """The snippets that match any of the patterns (``overview/*``, ``fusion``, a part of a name).
+    """The snippets that match any of the patterns (``overview/*``, ``fusion``, a part of a name); without patterns
+    all but those that are measured on request only.
 
     Raises MeasureError for a pattern that matches none.
     """
     if not patterns:
-        return list(all_snippets.values())
+        return [s for s in all_snippets.values() if not s.on_request]
     chosen: set[str] = set()
     for pattern in patterns:
         wanted = pattern.removeprefix("snippets/").removesuffix(".py")
@@ -217,10 +218,10 @@ class _Measuring:
         )
         started = results.utc_now()
         # An edit since the command began counts: the hash is of the code that runs.
-        sha256 = snippet.digest(one.path.read_bytes())
+        sha256 = one.digest_now()
         with _ticking(self.out):
             outcome = runner.run(one, self.arguments, limit_s=limit_s)
-        if snippet.digest(one.path.read_bytes()) != sha256:
+        if one.digest_now() != sha256:
             outcome = replace(outcome, status="failed", reason="its file was changed while it ran", rows=[])
         if outcome.status == "timeout" and limit_s < one.limit_s:
             # Cut by the budget, not by the snippet's own limit: that says nothing about the snippet.

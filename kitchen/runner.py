@@ -106,11 +106,11 @@ def run(
         job.write_text(
             json.dumps(
                 {
-                    "path": str(snippet.path.resolve()),
+                    "path": str((snippet.runs or snippet.path).resolve()),
                     "name": snippet.name,
                     "needs": snippet.needs,
                     "dependencies": snippet.dependencies,
-                    "arguments": arguments or {},
+                    "arguments": snippet.arguments | (arguments or {}),
                     "check_only": check_only,
                     "lifeline": lifeline,
                     "out": str(out),

@@ -12,6 +12,11 @@ The header is PEP 723 inline script metadata; ours is the ``[tool.kitchen]`` tab
     # value = 100
     # ///
 
+Two more keys, both optional: ``on_request = true`` keeps a long one out of a plain ``make measure``; it is measured
+when ``--only`` names it. ``measured_by = "measuring/compare_backends"`` makes the file a *subject*: it needs no run()
+of its own, its record is what run() of the named snippet returns for ``model=<this file>`` and the keywords in
+``arguments``. Neither file imports the other; the record's hash covers both.
+
 Source: https://packaging.python.org/en/latest/specifications/inline-script-metadata/
 """
 
@@ -22,8 +27,9 @@ import hashlib
 import os
 import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 SNIPPETS = Path(os.environ.get("KITCHEN_SNIPPETS", Path(__file__).resolve().parent.parent / "snippets"))
 
@@ -35,6 +41,7 @@ NEEDS = {
     "redis-server": "redis-server on the PATH (Debian: apt-get install redis-server)",
 }
 
+KEYS = ("needs", "limit_s", "value", "on_request", "measured_by", "arguments")
 NAME = re.compile(r"[a-z0-9_]+(?:/[a-z0-9_]+)+")
 #: The dependency forms that the child can check without a third-party library.
 DEPENDENCY = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:>=\s*(?P<minimum>[0-9]+(?:\.[0-9]+)*))?")
@@ -51,7 +58,8 @@ class Snippet:
     """One file below ``snippets/``.
 
     ``limit_s`` is in seconds; ``value`` orders a budgeted run (higher runs earlier); ``sha256`` is the hash of
-    the file's bytes with line ends as ``\\n``, so that a checkout on Windows has the same hash.
+    the file's bytes with line ends as ``\\n``, so that a checkout on Windows has the same hash; for a subject, of
+    the file and of what measures it. ``runs`` is the file whose run() is called, with ``arguments``.
     """
 
     name: str
@@ -62,11 +70,19 @@ class Snippet:
     value: int
     dependencies: tuple[str, ...]
     docstring: str
+    on_request: bool = False
+    measured_by: str | None = None
+    runs: Path | None = None
+    arguments: dict[str, Any] = field(default_factory=dict, hash=False)
+
+    def digest_now(self) -> str:
+        """The hash of the files as they are now; OSError where one is gone."""
+        return digest(*(path.read_bytes() for path in dict.fromkeys((self.path, self.runs or self.path))))
 
 
-def digest(data: bytes) -> str:
-    """The SHA-256 of a snippet's text, line ends normalised."""
-    return hashlib.sha256(data.replace(b"\r\n", b"\n")).hexdigest()
+def digest(*texts: bytes) -> str:
+    """The SHA-256 of the text of a snippet, and of what measures it, line ends normalised."""
+    return hashlib.sha256(b"\0".join(text.replace(b"\r\n", b"\n") for text in texts)).hexdigest()
 
 
 def load(name: str, root: Path | None = None) -> Snippet:
@@ -80,7 +96,7 @@ def load(name: str, root: Path | None = None) -> Snippet:
         raise SnippetError(f"{name!r} is not a snippet name: write chapter/name in lower case, digits and underscores")
     if not path.is_file():
         raise SnippetError(f"no snippet {name!r}: there is no file {path}")
-    return _parse(name, path)
+    return _parse(name, path, root)
 
 
 def load_all(root: Path | None = None) -> dict[str, Snippet]:
@@ -96,11 +112,11 @@ def load_all(root: Path | None = None) -> dict[str, Snippet]:
         name = relative.with_suffix("").as_posix()
         if not NAME.fullmatch(name):
             raise SnippetError(f"{path}: a snippet's path is chapter/name.py in lower case, digits and underscores")
-        found.append(_parse(name, path))
+        found.append(_parse(name, path, root))
     return {s.name: s for s in sorted(found, key=lambda s: (-s.value, s.name))}
 
 
-def _parse(name: str, path: Path) -> Snippet:
+def _parse(name: str, path: Path, root: Path) -> Snippet:
     data = path.read_bytes()
     try:
         text = data.decode("utf-8")
@@ -130,9 +146,9 @@ def _parse(name: str, path: Path) -> Snippet:
     table = header.get("tool", {}).get("kitchen")
     if not isinstance(table, dict):
         raise SnippetError(f"{path}: the script header has no [tool.kitchen] table (needs, limit_s, value)")
-    unknown = sorted(set(table) - {"needs", "limit_s", "value"})
+    unknown = sorted(set(table) - set(KEYS))
     if unknown:
-        raise SnippetError(f"{path}: [tool.kitchen] has unknown keys {unknown}; known: needs, limit_s, value")
+        raise SnippetError(f"{path}: [tool.kitchen] has unknown keys {unknown}; known: {', '.join(KEYS)}")
     needs = table.get("needs", [])
     if not isinstance(needs, list) or any(need not in NEEDS for need in needs):
         raise SnippetError(f"{path}: [tool.kitchen] needs = {needs!r}; known needs: {', '.join(NEEDS)}")
@@ -145,15 +161,48 @@ def _parse(name: str, path: Path) -> Snippet:
     docstring = ast.get_docstring(tree)
     if not docstring:
         raise SnippetError(f"{path}: has no module docstring (what it shows, the columns, the source)")
-    if not any(isinstance(node, ast.FunctionDef) and node.name == "run" for node in tree.body):
+    on_request = table.get("on_request", False)
+    if not isinstance(on_request, bool):
+        raise SnippetError(f"{path}: [tool.kitchen] on_request = {on_request!r}: wants true or false")
+    runs, arguments = _measurer(name, path, root, table)
+    if runs is path and not _has_run(tree):
         raise SnippetError(f"{path}: has no function run()")
     return Snippet(
         name=name,
         path=path,
-        sha256=digest(data),
+        sha256=digest(*(p.read_bytes() for p in dict.fromkeys((path, runs)))),
         needs=tuple(needs),
         limit_s=float(limit_s),
         value=value,
         dependencies=tuple(d.strip() for d in dependencies),
         docstring=docstring,
+        on_request=on_request,
+        measured_by=table.get("measured_by"),
+        runs=runs,
+        arguments=arguments,
     )
+
+
+def _measurer(name: str, path: Path, root: Path, table: dict[str, Any]) -> tuple[Path, dict[str, Any]]:
+    """The file whose run() makes the record of ``path``, and the keywords for it."""
+    by, arguments = table.get("measured_by"), table.get("arguments", {})
+    if not isinstance(arguments, dict) or (arguments and by is None):
+        raise SnippetError(f"{path}: [tool.kitchen] arguments: wants a table of keywords, beside measured_by")
+    if by is None:
+        return path, {}
+    if not isinstance(by, str) or not NAME.fullmatch(by) or by == name:
+        raise SnippetError(f"{path}: [tool.kitchen] measured_by = {by!r}: wants the name of another snippet")
+    runs = root / f"{by}.py"
+    if not runs.is_file():
+        raise SnippetError(f"{path}: [tool.kitchen] measured_by = {by!r}: there is no file {runs}")
+    try:
+        tree = ast.parse(runs.read_bytes())
+    except SyntaxError as error:
+        raise SnippetError(f"{runs}: not valid Python: {error}") from error
+    if not _has_run(tree):
+        raise SnippetError(f"{path}: [tool.kitchen] measured_by = {by!r}: {runs} has no function run()")
+    return runs, {"model": str(path.resolve()), **arguments}
+
+
+def _has_run(tree: ast.Module) -> bool:
+    return any(isinstance(node, ast.FunctionDef) and node.name == "run" for node in tree.body)

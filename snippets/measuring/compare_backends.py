@@ -94,6 +94,8 @@ from typing import Any
 import torch
 from torch.utils.benchmark import timer
 
+#: Raised whenever a change to this file could move a number: results of different methods are not compared.
+METHOD = 1
 AGAIN = "eager again"
 SETTLING = 3
 STEADY_S = 0.2
@@ -206,6 +208,7 @@ class Row:
 
     variant: str
     call: str
+    model: str = ""  # file:factory, without the folder
     status: str = "ok"  # ok, failed, wrong, not measured
     note: str | None = None
     failure: str | None = None  # kind: unknown back end, compile error, missing compiler, out of memory, crash, hang...
@@ -309,7 +312,7 @@ class Report:
 
     def as_json(self) -> dict[str, Any]:
         """The report as JSON data: rows with every sample, environment, settings."""
-        head = {"format": "compare-backends/report", "version": 1}
+        head = {"format": "compare-backends/report", "version": 1, "method": METHOD}
         return head | {item.name: _plain(getattr(self, item.name)) for item in fields(self)}
 
 
@@ -1666,7 +1669,9 @@ class Comparison:
         device = self.settings.device or ("cuda" if torch.cuda.is_available() else "cpu")
         for variant in parse_variants(self.settings.variants, self.settings, device):
             self.variants[variant.label] = variant
-            self.rows[variant.label] = Row(variant.label, variant.written, workload=self.settings.mode, device=device)
+            self.rows[variant.label] = Row(
+                variant.label, variant.written, name_of(self.settings.model), workload=self.settings.mode, device=device
+            )
         self.report.rows = list(self.rows.values())
         for row in self.report.rows:
             row.steps = self.settings.steps
@@ -2056,10 +2061,35 @@ def compare(factory: str | Callable[..., Any] = demo_mlp, **settings: Any) -> li
     return measure(Settings(model=spec_of(factory), **settings)).rows
 
 
-def run(*, seconds: float = 3.0, processes: int = 5, steps: int = 10_000) -> list[dict[str, Any]]:
-    """Compare the default variants on the demo MLP, inference; one flat row each (columns: Row)."""
-    rows = compare(demo_mlp, seconds=seconds, processes=processes, steps=steps)
-    return [asdict(row) for row in rows]
+def name_of(model: str) -> str:
+    """Return a model's name in rows: ``file:factory`` without folder and ``.py``."""
+    place, _, factory = model.rpartition(":")
+    file = re.split(r"[/\\]", place)[-1].removesuffix(".py")
+    return f"{file}:{factory}" if model else "demo_mlp"
+
+
+def run(
+    *,
+    model: str = "",
+    factories: Sequence[str] = ("build",),
+    inference_only: Sequence[str] = (),
+    seconds: float = 4.0,
+    processes: int = 6,
+    steps: int = 10_000,
+) -> list[dict[str, Any]]:
+    """Compare the default variants; one flat row for each factory, workload and variant (columns: Row).
+
+    Without ``model`` it is the demo MLP in inference. Else ``model`` is a file: its ``factories`` run in inference and,
+    where they are not in ``inference_only``, in training. ``warnings`` are those of the run that a row comes from.
+    """
+    jobs = [("", False)]
+    if model:
+        jobs = [(f"{model}:{f}", t) for f in factories for t in ((False,) if f in inference_only else (False, True))]
+    rows: list[dict[str, Any]] = []
+    for spec, training in jobs:
+        report = measure(Settings(spec, training=training, seconds=seconds, processes=processes, steps=steps))
+        rows += [asdict(row) | {"warnings": "; ".join(report.warnings) or None} for row in report.rows]
+    return rows
 
 
 # ================================================================ output
