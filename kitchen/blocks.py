@@ -25,9 +25,14 @@ def badge(kind: str, words: str, title: str = "") -> str:
     return f'<span class="ck-badge ck-badge--{kind}"{tip}>{escape(words)}</span>'
 
 
+def badge_kind(status: str) -> str:
+    """The kind of badge that a record's or a row's status wears."""
+    return _BADGES.get(status, "unavailable")
+
+
 def status_badge(status: str, language: Language) -> str:
     """The badge of a record's or a row's status."""
-    return badge(_BADGES.get(status, "unavailable"), labels.text_value("status", status, language))
+    return badge(badge_kind(status), labels.text_value("status", status, language))
 
 
 def missing(language: Language) -> str:

@@ -94,16 +94,21 @@ def records() -> list[Record]:
         raise PageError(relative(str(error))) from error
 
 
+def snippet_names() -> list[str]:
+    """The name of every snippet file."""
+    root = snippets.SNIPPETS
+    return sorted(
+        path.relative_to(root).with_suffix("").as_posix()
+        for path in root.rglob("*.py")
+        if path.parent != root and "__pycache__" not in path.parts
+    )
+
+
 def snippet(name: str) -> Snippet:
     """The snippet of a name; PageError with a suggestion where there is no such file."""
     root = snippets.SNIPPETS
     if not (root / f"{name}.py").is_file() or ".." in name:
-        known = [
-            path.relative_to(root).with_suffix("").as_posix()
-            for path in root.rglob("*.py")
-            if path.parent != root and "__pycache__" not in path.parts
-        ]
-        raise PageError(f"unknown snippet {name!r}{did_you_mean(name, known)}")
+        raise PageError(f"unknown snippet {name!r}{did_you_mean(name, snippet_names())}")
     try:
         return snippets.load(name, root)
     except SnippetError as error:
@@ -137,11 +142,16 @@ def column_names(shown: Iterable[View]) -> list[str]:
 
 
 def _strings_in(path: Path) -> set[str]:
-    """Every string constant of a snippet: where nothing is recorded yet, its columns are among them."""
-    tree = ast.parse(path.read_text("utf-8"))
-    return {n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)} | {
-        keyword.arg for n in ast.walk(tree) if isinstance(n, ast.Call) for keyword in n.keywords if keyword.arg
-    }
+    """Every string constant, keyword and field of a snippet: its columns are among them, recorded or not."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.add(node.value)
+        elif isinstance(node, ast.Call):
+            found |= {keyword.arg for keyword in node.keywords if keyword.arg}
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            found.add(node.target.id)
+    return found
 
 
 def check_columns(name: str, shown: list[View], wanted: Iterable[str]) -> None:
@@ -149,7 +159,9 @@ def check_columns(name: str, shown: list[View], wanted: Iterable[str]) -> None:
     known = column_names(shown)
     unproven = not known
     if unproven:
-        known = sorted(_strings_in(snippet(name).path))
+        found = snippet(name)
+        # The columns of a subject are those of what measures it.
+        known = sorted(_strings_in(found.runs or found.path))
     for column in wanted:
         if column not in known:
             if unproven:

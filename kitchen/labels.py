@@ -99,7 +99,22 @@ def text_value(column_name: str, value: str, language: Language) -> str:
 
 
 def note(value: str, language: Language) -> str:
-    """A note of a record in the page's words where we know it, else as it is. Not yet escaped."""
+    """A note of a record in the page's words where we know it, else as it is; a list of notes part by part.
+
+    Not yet escaped.
+    """
+    if (whole := _known_note(value, language)) is not None:
+        return whole
+    for separator, chinese in ((" | ", " | "), ("; ", "；")):
+        parts = value.split(separator)
+        words = [_known_note(part, language) for part in parts]
+        if len(parts) > 1 and any(word is not None for word in words):
+            joined = [word or part for word, part in zip(words, parts, strict=True)]
+            return (chinese if language == "zh" else separator).join(joined)
+    return value
+
+
+def _known_note(value: str, language: Language) -> str | None:
     for entry in data().get("notes", []):
         match = re.fullmatch(entry["pattern"], value, re.DOTALL)
         if match:
@@ -107,7 +122,7 @@ def note(value: str, language: Language) -> str:
             for index, group in enumerate(match.groups(), start=1):
                 words = words.replace(f"{{{index}}}", group or "")
             return words
-    return value
+    return None
 
 
 def message(key: str, language: Language, *, count: int | None = None, **params: str) -> str:

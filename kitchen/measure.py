@@ -109,7 +109,12 @@ def measure(
     everything = snippet.load_all(snippets)
     chosen = [snippet.load(name, snippets) for name in names] if names is not None else select(everything, only or [])
     if not chosen:
-        raise MeasureError(f"there are no snippets below {snippets or snippet.SNIPPETS}")
+        raise MeasureError(
+            f"there are no snippets below {snippets or snippet.SNIPPETS}"
+            if not everything
+            else f"every snippet is measured on request only: name one with --only ({', '.join(everything)})"
+        )
+    left_aside = [s.name for s in everything.values() if s.on_request and s not in chosen]
     _need_writable(root, "the results folder", "choose another with --results")
     if bundle_file and not bundle_file.parent.is_dir():
         raise MeasureError(f"the folder of --bundle {bundle_file.parent} does not exist: make it, or choose another")
@@ -118,9 +123,12 @@ def measure(
     probed = machine.probe()
     here = machine.describe(probed)
     with _only_one(), _terminated_as_interrupt():
-        return _Measuring(here, probed, root, bundle_file, command, arguments, out).go(
+        report = _Measuring(here, probed, root, bundle_file, command, arguments, out).go(
             chosen, force, None if budget_s is None else began + budget_s
         )
+    if names is None and not only and left_aside:
+        print(f"Long ones, measured when --only names them: {', '.join(left_aside)}", file=out, flush=True)
+    return report
 
 
 class _Measuring:
@@ -442,7 +450,7 @@ def status(root: Path | None = None, say: Callable[[str], None] = print) -> None
     """Prints, for each snippet, its newest record on every machine and whether it is stale."""
     root = root or results.RESULTS
     for one in snippet.load_all().values():
-        say(f"{one.name}")
+        say(f"{one.name}{' (on request: --only)' if one.on_request else ''}")
         records = results.newest(root, one.name)
         if not records:
             say("  not recorded")

@@ -23,8 +23,9 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec
 
-from kitchen import blocks, calls, charts, excerpts, formulas, inventory, live, locate, tables, verdicts
+from kitchen import blocks, calls, charts, excerpts, formulas, groups, inventory, live, locate, tables, verdicts
 from kitchen import glossary as glossary_data
+from kitchen import matrix as matrices
 from kitchen.context import PageError, State, state
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "formula",
     "glossary",
     "machines",
+    "matrix",
     "provenance",
     "render_html",
     "source",
@@ -70,6 +72,11 @@ def _page_function(function: Callable[P, str]) -> Callable[P, str]:
     return wrapped
 
 
+def _ensure(name: str) -> None:
+    for one in groups.names(name) if groups.is_pattern(name) else [name]:
+        live.ensure(one)
+
+
 @_page_function
 def table(
     snippet: str,
@@ -83,11 +90,12 @@ def table(
 
     ``columns``: which, in this order (default: every column but samples and the ends of spreads). The first is the
     row header. A column that has a spread in labels.toml shows it under the number.
+    ``snippet`` may be a pattern, ``"models/*"``: then the rows of all its snippets stand in one table.
     ``where={"kind": "point", "n": [1, 10]}`` keeps the rows with these values. ``sort="step_us"`` ascending,
     ``sort="-step_us"`` descending. ``caption``: a sentence above the table, in the page's language. Rows that are
     not ok keep their place and say why.
     """
-    live.ensure(snippet)
+    _ensure(snippet)
     return tables.table(state, snippet, columns=columns, where=where, sort=sort, caption=caption)
 
 
@@ -130,6 +138,29 @@ def chart(
 
 
 @_page_function
+def matrix(
+    snippets: str,
+    *,
+    rows: str,
+    across: str,
+    cell: str,
+    where: Where | None = None,
+    leave_out: tuple[str, ...] = ("eager", "eager again"),
+    caption: str | None = None,
+) -> str:
+    """One value of many records as a matrix, in content tabs, one a machine, with its provenance line.
+
+    ``snippets``: a pattern, ``"models/*"``. A line for each value of the column ``rows``, a column for each value of
+    ``across`` but those in ``leave_out``; the cell is the column ``cell`` with its spread and the row's verdict as mark
+    and colour. ``where`` must leave one row for each cell.
+    """
+    _ensure(snippets)
+    return matrices.matrix(
+        state, snippets, rows=rows, across=across, cell=cell, where=where, leave_out=leave_out, caption=caption
+    )
+
+
+@_page_function
 def text(snippet: str, column: str, *, where: Where | None = None, language: str | None = None) -> str:
     """A string of one row (generated code, a graph, an error), highlighted, one tab a machine.
 
@@ -151,9 +182,10 @@ def verdict(snippet: str, *rules: str, **params: Any) -> str:
 
     Rules (``kitchen/verdicts.py``) with their parameters: ``fastest_step``, ``noise``, ``break_even``,
     ``pays_for`` (``steps=10000``), ``crossing``, ``launch_cost``, ``fusion_speedup`` (``n=10``,
-    ``place="L2"``; both optional), ``does_formula_hold``.
+    ``place="L2"``; both optional), ``does_formula_hold``; for rows of the comparison tool ``pick`` (``start="warm"``,
+    ``workload="inference"``) and ``tally`` (``workload``), which takes a pattern of snippets, ``"models/*"``.
     """
-    live.ensure(snippet)
+    _ensure(snippet)
     return verdicts.verdict(state, snippet, rules, params)
 
 

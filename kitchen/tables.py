@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from kitchen import blocks, data, labels
+from kitchen import blocks, data, groups, labels
 from kitchen.context import Language, State
-from kitchen.data import Row, View, Where
+from kitchen.data import Row, Where
 from kitchen.format import DASH, Scale, count, decimals, escape, number, scale_of, scientific, shared_scale, with_unit
 from kitchen.labels import Column
 
@@ -54,7 +54,7 @@ def _ends(column: Column, row: Row) -> tuple[float, float] | None:
     if column.spread is None:
         return None
     low, high = (data.numeric(row.get(name)) for name in column.spread)
-    if column.name == "break_even" and low is not None and high is None:
+    if column.name.startswith("break_even") and low is not None and high is None:
         # A saving that may be as good as nothing may take any number of steps: the interval is open upwards.
         return low, math.inf
     return None if low is None or high is None else (low, high)
@@ -77,6 +77,19 @@ def best_row(column: Column, rows: list[Row]) -> int | None:
     known.sort()
     end, index = known[0][1:]
     return index if len(known) == 1 or end < known[1][0] else None
+
+
+def best_rows(column: Column, rows: list[Row]) -> set[int]:
+    """The best row of each model and workload: a step of one says nothing about a step of another."""
+    groups_: dict[tuple[Any, Any], list[int]] = {}
+    for index, row in enumerate(rows):
+        groups_.setdefault((row.get("model"), row.get("workload")), []).append(index)
+    found = set()
+    for members in groups_.values():
+        best = best_row(column, [rows[index] for index in members])
+        if best is not None:
+            found.add(members[best])
+    return found
 
 
 def _scale(column: Column, rows: list[Row]) -> Scale | None:
@@ -131,14 +144,15 @@ def text_cell(column: Column, value: Any, language: Language) -> str:
     return f"<code>{escape(shown)}</code>" if column.format == "code" and shown == value else escape(shown)
 
 
-def _cell(column: Column, row: Row, scale: Scale | None, best: bool, language: Language) -> str:
+def cell(column: Column, row: Row, scale: Scale | None, best: bool, language: Language) -> str:
+    """One data cell of a row that is ok."""
     value = row.get(column.name)
     if column.name == "status" and isinstance(value, str):
         return f"<td>{blocks.status_badge(value, language)}</td>"
-    if value is None and column.name == "break_even" and row.get("break_even_text"):
+    if value is None and column.name.startswith("break_even") and row.get("break_even_text"):
         # No count is not a gap in the measurement: the record says "never".
         return f'<td class="num">{labels.name_of("break_even_text", row["break_even_text"], language)}</td>'
-    if value is None and column.name == "payoff_r" and row.get("verdict") == "no difference":
+    if value is None and column.name.startswith("payoff_") and row.get("verdict") == "no difference":
         # It was measured: the saving is inside the noise, and noise times N is no payoff.
         return f'<td class="num">{labels.name_of("verdict", row["verdict"], language)}</td>'
     if value is None:
@@ -158,7 +172,7 @@ def _row_header(column: Column, row: Row, scale: Scale | None, language: Languag
         shown = number_cell(column, row, scale)
     else:
         shown = text_cell(column, value, language)
-    mark = f' data-backend="{escape(value)}"' if column.name in ("backend", "other") else ""
+    mark = f' data-backend="{escape(value)}"' if column.name in ("backend", "other", "variant") else ""
     return f'<th scope="row"{mark}>{shown}</th>'
 
 
@@ -193,7 +207,7 @@ def html_table(name: str, columns: list[str], rows: list[Row], language: Languag
     """The table in its scroll box. ``columns[0]`` is the header of each row."""
     shown = [labels.column(column, language, name) for column in columns]
     scales = [_scale(column, rows) for column in shown]
-    bests = [best_row(column, rows) for column in shown]
+    bests = [best_rows(column, rows) for column in shown]
     # A column of numbers that happens to say "never" in every row is still one.
     has_numbers = [c.format not in ("text", "code") for c in shown]
     has_numbers[0] = False  # the header of a row is never set flush right
@@ -215,7 +229,7 @@ def html_table(name: str, columns: list[str], rows: list[Row], language: Languag
         cells = _row_header(shown[0], row, scales[0], language)
         if data.row_ok(row):
             cells += "".join(
-                _cell(column, row, scale, best == index, language)
+                cell(column, row, scale, index in best, language)
                 for column, scale, best in list(zip(shown, scales, bests, strict=True))[1:]
             )
         elif len(shown) > 1:
@@ -236,18 +250,21 @@ def table(
     caption: str | None,
 ) -> str:
     """See kitchen.page.table."""
-    shown = data.views(name)
     wanted = [*(columns or []), *([sort.removeprefix("-")] if sort else [])]
-    data.check_columns(name, shown, wanted)
-    data.check_where(name, shown, where)
 
-    def body(view: View) -> str:
-        rows = sorted_rows(data.select(view.record.rows, where), sort)
+    def of_rows(found: list[Row], title: str) -> str:
+        rows = sorted_rows(data.select(found, where), sort)
         if not rows:
             return f'<p class="ck-missing">{labels.message("no_such_row", state.language)}</p>'
         chosen = columns or default_columns(name, rows, state.language)
         head = f'<p class="ck-caption">{escape(caption)}</p>\n\n' if caption else ""
-        region = caption or f"{name}, {view.machine.title}"
-        return head + html_table(name, chosen, rows, state.language, region=region)
+        return head + html_table(name, chosen, rows, state.language, region=caption or f"{name}, {title}")
 
-    return blocks.per_machine(state, name, shown, body)
+    if groups.is_pattern(name):
+        several = groups.of(name)
+        groups.check(name, several, wanted, where)
+        return groups.per_machine(state, name, several, lambda group: of_rows(group.rows, group.machine.title))
+    shown = data.views(name)
+    data.check_columns(name, shown, wanted)
+    data.check_where(name, shown, where)
+    return blocks.per_machine(state, name, shown, lambda view: of_rows(view.record.rows, view.machine.title))

@@ -14,9 +14,9 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kitchen import blocks, data, labels
+from kitchen import blocks, data, groups, labels
 from kitchen.context import Language, PageError, State, did_you_mean
-from kitchen.data import Row, View
+from kitchen.data import Row
 from kitchen.format import DASH, count, decimals, escape, interval, number, quantity, with_unit
 
 #: A rule: rows, language and the page's parameters to sentences; an empty list means there is nothing to judge by.
@@ -341,6 +341,61 @@ def does_formula_hold(rows: list[Row], language: Language) -> list[str]:
     ]
 
 
+@rule
+def tally(rows: list[Row], language: Language, *, workload: str | None = None) -> list[str]:
+    """For how many models each back end is faster, slower or no different, and from what ratio to what."""
+    rows = [row for row in rows if workload is None or row.get("workload") == workload]
+    judged = [row for row in rows if row.get("variant") not in (None, "eager", "eager again")]
+    sentences = []
+    for variant in dict.fromkeys(str(row["variant"]) for row in judged):
+        mine = [row for row in judged if row["variant"] == variant]
+        ratios = [ratio for row in mine if (ratio := _value(row, "speedup_ratio")) is not None]
+        if not ratios:
+            continue
+        counts = [
+            labels.message(f"v_tally_{key}", language, count=n, n=str(n))
+            for verdict_, key in (("faster", "faster"), ("slower", "slower"), ("no difference", "same"))
+            if (n := sum(data.row_ok(row) and row.get("verdict") == verdict_ for row in mine))
+        ]
+        if lost := sum(not data.row_ok(row) for row in mine):
+            counts.append(labels.message("v_tally_lost", language, count=lost, n=str(lost)))
+        sentences.append(
+            labels.message(
+                "v_tally",
+                language,
+                name=_name(mine[0], language, "variant"),
+                count=len(mine),
+                total=str(len(mine)),
+                counts=labels.listing(counts, language),
+                span=interval(min(ratios), max(ratios), "ratio", like=1.0)
+                if len(ratios) > 1
+                else quantity(float(ratios[0]), "ratio"),
+            )
+        )
+    return sentences
+
+
+@rule
+def pick(rows: list[Row], language: Language, *, start: str = "warm", workload: str | None = None) -> list[str]:
+    """The tool's own pick for its number of steps, from a cold or a warm start, with its reason."""
+    sentences = []
+    for row in rows:
+        if row.get(f"pick_{start}") and row.get("pick_note") and workload in (None, row.get("workload")):
+            parts = dict.fromkeys(str(row["pick_note"]).split(" | "))
+            # Both starts picked this row for reasons of their own: cold stands first.
+            reasons = list(parts)
+            reason = reasons[-1 if start == "warm" else 0]
+            sentences.append(
+                labels.message(
+                    f"v_pick_{start}",
+                    language,
+                    steps=number(int(row["steps"])),
+                    reason=escape(labels.note(reason, language)),
+                )
+            )
+    return sentences
+
+
 def _parameters(rule: Rule) -> list[str]:
     return [p.name for p in inspect.signature(rule).parameters.values() if p.kind is inspect.Parameter.KEYWORD_ONLY]
 
@@ -368,14 +423,17 @@ def verdict(state: State, name: str, rule_names: tuple[str, ...], params: dict[s
             raise PageError(f"verdict {rule_name!r}: {error}") from error
         calls.append((rule_name, RULES[rule_name], own))
 
-    def body(view: View) -> str:
+    def body(rows: list[Row]) -> str:
         paragraphs = []
         for rule_name, rule, own in calls:
-            sentences = rule(view.record.rows, state.language, **own)
+            sentences = rule(rows, state.language, **own)
             if not sentences:
                 sentences = [labels.message("v_no_numbers", state.language)]
             joined = labels.message("join", state.language).join(sentences)
             paragraphs.append(f'<p class="ck-verdict" data-rule="{escape(rule_name)}">{joined}</p>')
         return "\n\n".join(paragraphs)
 
-    return blocks.per_machine(state, name, data.views(name), body, short=True)
+    if groups.is_pattern(name):
+        # The matrix or table beside it has the whole line.
+        return groups.per_machine(state, name, groups.of(name), lambda group: body(group.rows), line=False)
+    return blocks.per_machine(state, name, data.views(name), lambda view: body(view.record.rows), short=True)

@@ -18,8 +18,12 @@ def write_snippet(
     limit_s: float = 60,
     value: int = 0,
     dependencies: str = "[]",
+    more: str = "",
 ) -> Snippet:
-    """Writes ``body`` (the code after the header) as snippet ``name`` below ``root`` and loads it."""
+    """Writes ``body`` (the code after the header) as snippet ``name`` below ``root`` and loads it.
+
+    ``more`` is a line more of its ``[tool.kitchen]`` table.
+    """
     path = root / f"{name}.py"
     path.parent.mkdir(parents=True, exist_ok=True)
     header = textwrap.dedent(
@@ -32,12 +36,13 @@ def write_snippet(
         # needs = {needs}
         # limit_s = {limit_s}
         # value = {value}
+        # MORE
         # ///
         """A snippet of the tests."""
 
         '''
     )
-    path.write_text(header + textwrap.dedent(body), "utf-8")
+    path.write_text(header.replace("# MORE", f"# {more}") + textwrap.dedent(body), "utf-8")
     return snippet.load(name, root)
 
 

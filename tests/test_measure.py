@@ -74,6 +74,39 @@ def test_measures_all_then_nothing_then_what_was_edited(tmp_path: Path, kitchen:
     assert len(results.load_records(tmp_path / "results")) == 4, "the old record stays"
 
 
+def test_a_long_one_is_measured_when_it_is_named(tmp_path: Path, kitchen: Measure) -> None:
+    add(tmp_path, "demo/short")
+    add(tmp_path, "demo/long", more="on_request = true")
+    report, said = kitchen()
+    assert list(report.recorded) == ["demo/short"]
+    assert "Long ones, measured when --only names them: demo/long" in said
+    report, said = kitchen(only=["demo/*"])
+    assert list(report.recorded) == ["demo/long"]
+    assert "Long ones" not in said
+
+
+def test_only_long_ones(tmp_path: Path, kitchen: Measure) -> None:
+    add(tmp_path, "demo/long", more="on_request = true")
+    with pytest.raises(MeasureError, match="on request only"):
+        kitchen()
+
+
+def test_a_subject_is_recorded_under_its_own_name(tmp_path: Path, kitchen: Measure) -> None:
+    root = tmp_path / "snippets"
+    body = "def run(*, model, n=0):\n    return [{'lines': len(open(model).readlines()), 'n': n}]\n"
+    tool = write_snippet(
+        root, body.replace("model,", "model='',").replace("open(model)", "open(model or __file__)"), name="demo/tool"
+    )
+    one = write_snippet(root, "SIZE = 1\n", name="demo/one", more='measured_by = "demo/tool"\n# arguments = {n = 3}')
+    report, _ = kitchen()
+    assert report.recorded == {"demo/one": "ok", "demo/tool": "ok"}
+    [record] = results.newest(tmp_path / "results", "demo/one").values()
+    assert record.rows == [{"lines": len(one.path.read_text("utf-8").splitlines()), "n": 3}]
+    tool.path.write_text(tool.path.read_text("utf-8") + "# edited\n", "utf-8")
+    report, _ = kitchen()
+    assert set(report.recorded) == {"demo/one", "demo/tool"}, "what measures it has changed"
+
+
 def test_an_edit_before_its_turn_counts_and_one_while_it_runs_spoils_it(tmp_path: Path, kitchen: Measure) -> None:
     later = add(tmp_path, "demo/b", value=1)
     edit = f"path = {str(later)!r}\ntext = open(path).read()\nopen(path, 'w').write(text + '# edited\\n')\n"

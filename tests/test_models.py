@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
+import inspect
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -10,7 +12,8 @@ from typing import Any
 import pytest
 import torch
 
-from kitchen import child, snippet
+from kitchen import runner, snippet
+from snippets.measuring import compare_backends
 
 MODELS = (
     "models/mlp",
@@ -29,13 +32,19 @@ def module_of(name: str) -> ModuleType:
     return importlib.import_module(f"snippets.{name.replace('/', '.')}")
 
 
+def factories_of(name: str) -> list[Callable[..., Any]]:
+    """The factories that are recorded."""
+    names = snippet.load(name).arguments.get("factories", ["build"])
+    return [getattr(module_of(name), factory) for factory in names]
+
+
 def test_every_model_is_tested() -> None:
     assert {name for name in snippet.load_all() if name.startswith("models/")} == set(MODELS)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_small_runs_and_is_repeatable(name: str) -> None:
-    for factory in module_of(name).FACTORIES.values():
+    for factory in factories_of(name):
         outputs = []
         for _ in range(2):
             torch.manual_seed(0)
@@ -55,7 +64,7 @@ def test_large_is_larger(name: str) -> None:
         model, inputs = factory(size)
         return sum(p.numel() for p in model.parameters()) + sum(t.numel() for t in inputs)
 
-    for factory in module_of(name).FACTORIES.values():
+    for factory in factories_of(name):
         with torch.device("meta"):
             assert work(factory, "large") > 10 * work(factory, "small")
 
@@ -89,9 +98,8 @@ def test_decoding_one_token_is_the_end_of_a_prefill() -> None:
 
 
 def test_the_encoder_without_its_fast_path_is_the_same_function() -> None:
-    module = module_of("models/transformer_encoder")
     outputs = []
-    for factory in module.FACTORIES.values():
+    for factory in factories_of("models/transformer_encoder"):
         torch.manual_seed(0)
         model, inputs = factory("small")
         with torch.no_grad():
@@ -102,11 +110,36 @@ def test_the_encoder_without_its_fast_path_is_the_same_function() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_compiled_is_the_same(name: str, inductor_cache: None) -> None:
-    rows: list[dict[str, Any]] = module_of(name).run(size="small")
-    assert child.row_fault(rows) is None
-    for row in rows:
-        assert row["status"] == "ok", row["note"]
-        assert row["inductor_rel_error"] <= 1e-4
+    for factory in factories_of(name):
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        model, inputs = factory("small")
+        model.eval()
+        with torch.no_grad():
+            exact = copy.deepcopy(model).double()(*(t.double() if t.is_floating_point() else t for t in inputs))
+            compiled = torch.compile(copy.deepcopy(model))(*inputs)
+        assert (compiled.double() - exact).abs().max() <= 1e-4 * exact.abs().max()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_is_measured_by_the_tool(name: str) -> None:
+    one = snippet.load(name)
+    assert one.measured_by == "measuring/compare_backends"
+    wanted = set(inspect.signature(compare_backends.run).parameters)
+    assert set(one.arguments) <= wanted
+    inference_only = one.arguments.get("inference_only", [])
+    assert set(inference_only) <= set(one.arguments.get("factories", ["build"]))
+
+
+@pytest.mark.slow
+def test_a_record_of_a_model() -> None:
+    """The shortest real one, as the kitchen makes it."""
+    outcome = runner.run(snippet.load("models/mlp"), {"seconds": 0.3, "processes": 2}, limit_s=300)
+    assert outcome.status == "ok", outcome.reason
+    seen = [(row["model"], row["workload"], row["variant"]) for row in outcome.rows]
+    names = ("eager", "eager again", "aot_eager", "inductor")
+    assert seen == [("mlp:build", work, name) for work in ("inference", "training") for name in names]
+    assert all(row["status"] == "ok" and row["step_us"] > 0 for row in outcome.rows)
 
 
 @pytest.fixture

@@ -55,6 +55,7 @@ def test_every_message_that_the_code_asks_for_is_there_and_none_is_idle() -> Non
                 strings.add(node.value)
     built = {f"t_{k}" for k in ("symbol", "meaning", "value", "measured")}
     built |= {f"m_{k}" for k in ("complete", "interrupted", "running")}
+    built |= {f"v_tally_{k}" for k in ("faster", "slower", "same")} | {f"v_pick_{k}" for k in ("cold", "warm")}
     assert set(LABELS["messages"]) <= strings | built
     for source in (KITCHEN / "verdicts.py", KITCHEN / "blocks.py", KITCHEN / "charts.py", KITCHEN / "inventory.py"):
         for key in re.findall(r'message\(\s*"([a-z_]+)"', source.read_text("utf-8")):
@@ -87,11 +88,15 @@ def test_every_column_of_the_real_records_has_a_label() -> None:
     assert not missing
 
 
+#: Columns of the comparison tool that hold words of ours.
+TOOL = ("variant", "model", "workload", "failure", "phase", "method", "trial")
+
+
 def test_every_word_of_the_real_records_has_a_translation() -> None:
     missing = set()
     for record in records():
         for row in record.rows:
-            for name in ("status", "verdict", "how", "kind", "clock", "place", "part", "break_even_text"):
+            for name in ("status", "verdict", "how", "kind", "clock", "place", "part", "break_even_text", *TOOL):
                 value = row.get(name)
                 if isinstance(value, str) and value not in LABELS["values"].get(name, {}):
                     missing.add(f"{record.snippet}: {name} = {value}")

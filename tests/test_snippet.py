@@ -49,6 +49,11 @@ def test_the_hash_does_not_depend_on_line_ends(tmp_path: Path) -> None:
         ("# limit_s = 60", "# limit_s = true", "limit_s"),
         ("# limit_s = 60\n", "", "limit_s"),
         ("# value = 0", "# value = 1.5", "value"),
+        ("# value = 0", "# on_request = 1", "on_request"),
+        ("# value = 0", "# arguments = {n = 1}", "beside measured_by"),
+        ("# value = 0", "# measured_by = 'demo/one'", "the name of another snippet"),
+        ("# value = 0", "# measured_by = 'demo/two'", "there is no file"),
+        ("# value = 0", "# measured_by = '../two'", "the name of another snippet"),
         ("# value = 0", "# priority = 1", "unknown keys ['priority']"),
         ("# [tool.kitchen]", "# [tool.other]", "no [tool.kitchen] table"),
         ("# value = 0", "# value = = 0", "not valid TOML"),
@@ -67,6 +72,28 @@ def test_a_fault_names_the_file(tmp_path: Path, old: str, new: str, says: str) -
         snippet.load("demo/one", tmp_path)
     assert says in str(caught.value)
     assert "one.py" in str(caught.value)
+
+
+def test_a_subject_is_measured_by_another_snippet(tmp_path: Path) -> None:
+    tool = write_snippet(tmp_path, "def run(*, model, n=0):\n    return [{'model': model, 'n': n}]\n", name="demo/tool")
+    more = 'measured_by = "demo/tool"\n# arguments = {n = 3}'
+    one = write_snippet(tmp_path, "def build():\n    return 1\n", more=more)
+    assert one.runs == tool.path
+    assert one.arguments == {"model": str(one.path.resolve()), "n": 3}
+    assert (tool.runs, tool.arguments) == (tool.path, {})
+    before = {one.sha256}
+    for path in (tool.path, one.path):
+        path.write_text(path.read_text("utf-8") + "# changed\n", "utf-8")
+        again = snippet.load("demo/one", tmp_path)
+        assert again.sha256 not in before, "the record depends on both files"
+        assert again.digest_now() == again.sha256
+        before.add(again.sha256)
+
+
+def test_a_subject_of_something_that_measures_nothing(tmp_path: Path) -> None:
+    write_snippet(tmp_path, BODY, name="demo/tool").path.write_text("def walk():\n    pass\n", "utf-8")
+    with pytest.raises(SnippetError, match="no function run"):
+        write_snippet(tmp_path, "", more='measured_by = "demo/tool"')
 
 
 @pytest.mark.parametrize("name", ["../etc/passwd", "demo", "Demo/One", "demo/../x", "/demo/one", "demo/one.py", ""])

@@ -86,7 +86,7 @@ import timeit
 import traceback
 import types
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -94,9 +94,16 @@ from typing import Any
 import torch
 from torch.utils.benchmark import timer
 
+#: Set for child processes: compare() must not start again in them.
+CHILD_MARK = "COMPARE_BACKENDS_CHILD"
 #: Raised whenever a change to this file could move a number: results of different methods are not compared.
 METHOD = 1
 AGAIN = "eager again"
+#: Characters kept of what a failed child printed.
+LOG_KEPT = 4000
+NOT_COMPARABLE = "not comparable"
+#: Where eager is farther than this from float64, a tolerance that follows it would let anything pass.
+GREATEST_ERROR = 0.1
 SETTLING = 3
 STEADY_S = 0.2
 MIN_ROUNDS = 5
@@ -212,6 +219,7 @@ class Row:
     status: str = "ok"  # ok, failed, wrong, not measured
     note: str | None = None
     failure: str | None = None  # kind: unknown back end, compile error, missing compiler, out of memory, crash, hang...
+    log: str | None = None  # what the process of a failed row printed last
     phase: str | None = None  # where it failed: model, torch.compile, first call, backward, step, check, timing
     workload: str = ""
     device: str | None = None
@@ -233,11 +241,11 @@ class Row:
     compile_aot_s: float | None = None
     compile_inductor_s: float | None = None
     compile_native_s: float | None = None  # C++ or Triton compiler
-    compile_rest_s: float | None = None  # imports above all
+    compile_rest_s: float | None = None  # imports above all; on CUDA also autotuning at run time, recording of graphs
     # memory, MiB, while it compiled and stepped alone
     peak_mib: float | None = None  # resident set on a CPU, allocated by torch on CUDA
     peak_reserved_mib: float | None = None  # CUDA only
-    peak_child_mib: float | None = None  # the largest helper process (a C++ compiler)
+    peak_child_mib: float | None = None  # the largest helper process (a C++ compiler) where it is above peak_mib
     page_faults: float | None = None  # per step: memory that the C allocator gave back to the system and takes again
     # steps
     step_us: float | None = None  # median; quartiles over all blocks
@@ -287,9 +295,9 @@ class Row:
         """Turn this into a row without times."""
         self.status, self.note, self.failure, self.phase = status, note, failure, phase
         for item in fields(self):
-            if item.name.endswith(("_s", "_us")) or item.name in ("speedup_ratio", "verdict"):
+            if item.name.endswith(("_s", "_us")) or item.name.startswith(("speedup_", "verdict", "resolved")):
                 setattr(self, item.name, [] if item.name.startswith("samples_") else None)
-        self.samples_process = []
+        self.samples_process, self.processes, self.rounds = [], 0, 0
 
 
 @dataclass
@@ -323,6 +331,8 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # JSON has no such numbers
     return value
 
 
@@ -346,6 +356,11 @@ def parse_pairs(pairs: Iterable[str]) -> dict[str, Any]:
             raise UsageError(f"{pair!r}: wants KEY=VALUE")
         answer[key.strip()] = parse_value(value.strip())
     return answer
+
+
+def split_variants(text: str) -> tuple[str, ...]:
+    """Return the variants of a comma-separated text."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def parse_variant(text: str, options: dict[str, Any]) -> Variant:
@@ -412,6 +427,10 @@ class Inputs:
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = field(default_factory=dict)
 
+    def tensors(self) -> list[torch.Tensor]:
+        """Return every tensor of the inputs."""
+        return tensors_of([self.args, self.kwargs])
+
     def map(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Inputs:
         """Return the inputs with every tensor changed."""
         return Inputs(map_tensors(self.args, change), map_tensors(self.kwargs, change))
@@ -423,6 +442,9 @@ class AsModule(torch.nn.Module):
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
         self.function = function
+        owner = getattr(function, "__self__", None)
+        if isinstance(owner, torch.nn.Module):
+            self.owner = owner  # a bound method: its module is moved, copied and differentiated with it
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function."""
@@ -433,8 +455,11 @@ def map_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> A
     """Return ``value`` with every tensor in its lists, tuples and dicts changed."""
     if isinstance(value, torch.Tensor):
         return change(value)
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {key: map_tensors(item, change) for key, item in value.items()}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        changed = {f.name: map_tensors(getattr(value, f.name), change) for f in fields(value) if f.init}
+        return dataclasses.replace(value, **changed)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*(map_tensors(item, change) for item in value))
     if isinstance(value, list | tuple):
@@ -446,7 +471,7 @@ def tensors_of(value: Any) -> list[torch.Tensor]:
     """Return the tensors in an output: nested lists, tuples, dicts and dataclasses."""
     if isinstance(value, torch.Tensor):
         return [value]
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return [t for item in value.values() for t in tensors_of(item)]
     if isinstance(value, list | tuple):
         return [t for item in value for t in tensors_of(item)]
@@ -496,6 +521,14 @@ def load_object(spec: str) -> Any:
     return found
 
 
+def dense_copy(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a dense copy on the CPU, of a sparse or jagged tensor too."""
+    tensor = tensor.detach()
+    if tensor.is_nested:
+        tensor = tensor.to_padded_tensor(0.0)
+    return (tensor if tensor.layout == torch.strided else tensor.to_dense()).cpu().clone()
+
+
 def seed_everything(seed: int) -> None:
     """Seed torch, ``random``, and NumPy where it is loaded."""
     random.seed(seed)
@@ -506,13 +539,21 @@ def seed_everything(seed: int) -> None:
 
 def as_inputs(value: Any) -> Inputs:
     """Return the arguments that a factory gave: a tensor, a tuple, a dict, or (tuple, dict)."""
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return Inputs((), dict(value))
     if isinstance(value, list | tuple):
-        if len(value) == 2 and isinstance(value[0], list | tuple) and isinstance(value[1], dict):
+        if len(value) == 2 and isinstance(value[0], list | tuple) and isinstance(value[1], Mapping):
             return Inputs(tuple(value[0]), dict(value[1]))
         return Inputs(tuple(value))
     return Inputs((value,))
+
+
+def inputs_of(made: Sequence[Any]) -> Inputs:
+    """Return the arguments in (model, inputs) or (model, args, kwargs)."""
+    if len(made) == 2:
+        return as_inputs(made[1])
+    args = made[1] if isinstance(made[1], list | tuple) else () if made[1] is None else (made[1],)
+    return Inputs(tuple(args), dict(made[2]))
 
 
 def rebatch(inputs: Inputs, size: int) -> Inputs:
@@ -521,8 +562,14 @@ def rebatch(inputs: Inputs, size: int) -> Inputs:
     if first is None:
         raise UsageError("--batches: the example inputs have no tensor with a batch dimension")
     old = first.shape[0]
-    index = torch.arange(size) % old
-    return inputs.map(lambda t: t.index_select(0, index) if t.dim() and t.shape[0] == old else t)
+    index = torch.arange(size, device="cpu") % old
+
+    def cut(tensor: torch.Tensor) -> torch.Tensor:
+        if not tensor.dim() or tensor.shape[0] != old:
+            return tensor
+        return tensor.detach().index_select(0, index.to(tensor.device)).requires_grad_(tensor.requires_grad)
+
+    return inputs.map(cut)
 
 
 class Workload:
@@ -541,10 +588,15 @@ class Workload:
         """Return the model, the same each time, and the inputs of each batch size."""
         seed_everything(self.settings.seed)
         made = self.factory(**self.settings.factory_args)
+        name = self.settings.model or "demo_mlp"
         if not isinstance(made, tuple | list) or len(made) not in (2, 3):
-            raise UsageError(f"{self.settings.model}: must return (model, example_inputs), not {type(made).__name__}")
+            raise UsageError(f"{name}: must return (model, example_inputs), not {type(made).__name__}")
+        if hasattr(made[0], "_orig_mod") or getattr(made[0], "_compiled_call_impl", None) is not None:
+            raise UsageError(f"{name}: returns a model that is compiled already; return the plain one")
+        if not callable(made[0]):
+            raise UsageError(f"{name}: the model is a {type(made[0]).__name__}, which cannot be called")
         model = made[0] if isinstance(made[0], torch.nn.Module) else AsModule(made[0])
-        example = as_inputs(made[1] if len(made) == 2 else (tuple(made[1]), made[2]))
+        example = inputs_of(made)
         batches = [self.batch(example, size) for size in self.settings.batches] or [example]
         model = model.train(self.settings.training).to(self.device)
         if self.dtype is not None:
@@ -556,17 +608,18 @@ class Workload:
     def batch(self, example: Inputs, size: int) -> Inputs:
         """Return inputs with ``size`` samples: the factory's own where it takes ``batch``."""
         if "batch" in inspect.signature(self.factory).parameters:
-            return as_inputs(self.factory(**self.settings.factory_args | {"batch": size})[1])
+            return inputs_of(self.factory(**self.settings.factory_args | {"batch": size}))
         return rebatch(example, size)
 
     def place(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return an input on the device, in the dtype and layout of the settings."""
-        tensor = tensor.to(self.device)
+        wants_gradient = tensor.requires_grad
+        tensor = tensor.detach().to(self.device)
         if self.dtype is not None and tensor.is_floating_point():
             tensor = tensor.to(self.dtype)
         if self.settings.channels_last and tensor.dim() == 4:
             tensor = tensor.contiguous(memory_format=torch.channels_last)
-        return tensor
+        return tensor.requires_grad_() if wants_gradient else tensor
 
     def gradients(self) -> contextlib.AbstractContextManager[Any]:
         """The gradient mode of the workload."""
@@ -596,7 +649,9 @@ class Workload:
         key = (index, tuple(like.shape), like.dtype)
         if key not in self.weights:
             generator = torch.Generator().manual_seed(1000 + index)
-            numbers = torch.randn(like.shape, generator=generator).bfloat16() / max(1.0, like.numel() ** 0.5)
+            numbers = torch.randn(like.shape, generator=generator, device="cpu").bfloat16() / max(
+                1.0, like.numel() ** 0.5
+            )
             self.weights[key] = numbers.to(like.device, like.dtype)
         return self.weights[key]
 
@@ -617,11 +672,12 @@ class Workload:
 
         parameters = [p for p in model.parameters() if p.requires_grad]
         optimizer = self.make_optimizer(parameters)
+        leaves = parameters + [t for inputs in batches for t in inputs.tensors() if t.requires_grad]
 
         def train() -> None:
             for inputs in batches:
-                for parameter in parameters:
-                    parameter.grad = None
+                for leaf in leaves:
+                    leaf.grad = None
                 with cast():
                     value = loss(call(*inputs.args, **inputs.kwargs))
                 value.backward()
@@ -650,19 +706,22 @@ class Workload:
         found: dict[str, torch.Tensor] = {}
         for number, inputs in enumerate(batches):
             seed_everything(seed)
-            for parameter in model.parameters():
-                parameter.grad = None
+            for leaf in [*model.parameters(), *inputs.tensors()]:
+                leaf.grad = None
             with self.gradients(), self.cast() if cast else contextlib.nullcontext():
                 output = call(*inputs.args, **inputs.kwargs)
                 value = self.loss(output) if self.settings.training else None
             for index, tensor in enumerate(tensors_of(output)):
-                found[f"output {index} of batch {number}"] = tensor.detach().cpu().clone()
+                found[f"output {index} of batch {number}"] = dense_copy(tensor)
             if value is not None:
                 value.backward()
                 if number == 0:
                     for name, parameter in model.named_parameters():
                         if parameter.grad is not None:
-                            found[f"gradient of {name}"] = parameter.grad.detach().cpu().clone()
+                            found[f"gradient of {name}"] = dense_copy(parameter.grad)
+                    for index, tensor in enumerate(inputs.tensors()):
+                        if tensor.grad is not None:
+                            found[f"gradient of input {index}"] = dense_copy(tensor.grad)
         return found
 
 
@@ -737,7 +796,8 @@ def relative_errors(found: dict[str, torch.Tensor], wanted: dict[str, torch.Tens
     for name, reference in floating.items():
         if name not in found or found[name].shape != reference.shape:
             return math.inf
-        result, exact = found[name].to(torch.complex128), reference.to(torch.complex128)
+        kind = torch.complex128 if reference.is_complex() or found[name].is_complex() else torch.float64
+        result, exact = found[name].to(kind), reference.to(kind)
         same = (result == exact) | (result.isnan() & exact.isnan())
         error = torch.where(same, 0.0, (result - exact).abs())
         size = max(largest[name], floor if name.startswith("gradient") else 0.0)
@@ -752,11 +812,16 @@ def _largest(tensor: torch.Tensor) -> float:
     return float(finite.max()) if finite.numel() else 0.0
 
 
+def in_double(tensor: torch.Tensor) -> torch.Tensor:
+    """Return an input in float64; whole numbers stay."""
+    return tensor.detach().double().requires_grad_(tensor.requires_grad) if tensor.is_floating_point() else tensor
+
+
 def in_float64(workload: Workload) -> dict[str, torch.Tensor] | None:
     """Return the results of the plain model in float64, or None where it does not run so."""
     try:
         model, batches = workload.build()
-        batches = [b.map(lambda t: t.double() if t.is_floating_point() else t) for b in batches]
+        batches = [b.map(in_double) for b in batches]
         model = model.double()
         return workload.evaluate(model, model, batches, cast=False)
     except Exception:
@@ -784,6 +849,9 @@ def check_plain(workload: Workload) -> dict[str, Any]:
     error = relative_errors(first, exact) if exact is not None else 0.0
     if not math.isfinite(error):
         exact, error = None, 0.0
+    if not first or error > GREATEST_ERROR:
+        why = "the output holds no tensor" if not first else f"eager itself is {error:.1g} away from float64"
+        return {"random": False, "reference": f"{NOT_COMPARABLE}: {why}", "error": None, "tolerance": tolerance}
     reference = "eager with the same seed" if is_random else "eager" if exact is None else "float64"
     return {
         "random": is_random,
@@ -797,14 +865,23 @@ def check_variant(
     workload: Workload, variant: Variant, call: Callable[..., Any], model: torch.nn.Module, plain: dict[str, Any]
 ) -> dict[str, Any]:
     """Compare a variant, as it now runs, with the reference; returns error, tolerance and reference."""
+    if plain["reference"].startswith(NOT_COMPARABLE):
+        return {key: plain[key] for key in ("error", "tolerance", "reference")}
     fresh, batches = workload.build()
-    restore(model, fresh)
+    if variant.kind == "wrap":  # it may have folded or converted the weights: values of ours would not fit
+        model = workload.build()[0]
+        call = prepare(variant, model, workload.settings)
+    else:
+        restore(model, fresh)
     found = workload.evaluate(call, model, batches)
-    wanted = in_float64(workload) if plain["reference"] == "float64" else None
+    reference = plain["reference"]
+    wanted = in_float64(workload) if reference == "float64" else None
     if wanted is None:
-        wanted = workload.evaluate(fresh, fresh, batches)
+        reference = "eager" if reference == "float64" else reference
+        # Inputs of its own: the model may write into them.
+        wanted = workload.evaluate(fresh, fresh, workload.build()[1])
     error = relative_errors(found, wanted)
-    answer = {"error": error, "tolerance": plain["tolerance"], "reference": plain["reference"]}
+    answer = {"error": error, "tolerance": plain["tolerance"], "reference": reference}
     if not plain["random"] or error <= plain["tolerance"]:
         return answer
     if variant.kind == "backend" and variant.target == "inductor":
@@ -818,7 +895,7 @@ def check_variant(
             error = relative_errors(found, wanted)
         if error <= plain["tolerance"]:
             return answer | {"error": error, "reference": "eager with the same seed, fallback_random"}
-    return answer | {"error": None, "reference": "not comparable: random numbers"}
+    return answer | {"error": None, "reference": f"{NOT_COMPARABLE}: random numbers"}
 
 
 # ================================================================ child: the look inside
@@ -832,18 +909,44 @@ NO_WORK = re.compile(
 )
 
 
-def operators_of(step: Callable[[], Any], cuda: bool) -> tuple[dict[str, int], int | None]:
-    """Return the ATen operators of one step with their counts, and the CUDA graph launches (None on a CPU)."""
+@contextlib.contextmanager
+def counted_replays() -> Iterator[list[int]]:
+    """Count replays of CUDA graphs in a ``with`` block: the back ends and modes call this method for each."""
+    graph, count = torch.cuda.CUDAGraph, [0]
+    original = graph.replay
+
+    def replay(self: Any) -> None:
+        count[0] += 1
+        original(self)
+
+    graph.replay = replay
+    try:
+        yield count
+    finally:
+        graph.replay = original
+
+
+def operators_of(step: Callable[[], Any], cuda: bool) -> tuple[dict[str, int] | None, int | None]:
+    """Return the ATen operators of one step with their counts, and its CUDA graph replays (None on a CPU).
+
+    The operators are None where the profiler is busy or not built in.
+    """
     from torch.profiler import ProfilerActivity, profile
 
-    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if cuda else [])]
-    with profile(activities=activities) as profiler:
-        step()
-        timer()
-    names = Counter(event.name for event in profiler.events())
-    work = {name: n for name, n in names.items() if name.startswith("aten::") and not NO_WORK.fullmatch(name)}
-    launches = names["cudaGraphLaunch"] if any(name.startswith("cuda") for name in names) else None
-    return work, launches if cuda else None
+    work: dict[str, int] | None = None
+    with counted_replays() if cuda else contextlib.nullcontext([0]) as replays:
+        try:
+            with profile(activities=[ProfilerActivity.CPU]) as profiler:
+                step()
+                timer()
+        except RuntimeError:
+            replays[0] = 0
+            step()
+            timer()
+        else:
+            names = Counter(event.name for event in profiler.events())
+            work = {name: n for name, n in names.items() if name.startswith("aten::") and not NO_WORK.fullmatch(name)}
+    return work, replays[0] if cuda else None
 
 
 def first_line(text: str, limit: int = 300) -> str:
@@ -952,8 +1055,13 @@ def peak_memory(device: str) -> dict[str, float | None]:
         pass
     else:
         unit = 2**20 if sys.platform == "darwin" else 2**10
-        answer["peak"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
-        answer["child"] = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / unit or None
+        own = answer["peak"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
+        with contextlib.suppress(OSError, IndexError, ValueError):
+            # Linux: the counter above holds what the parent of this process had when it was started.
+            answer["peak"] = int(re.findall(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[0]) / 2**10
+        # For the same reason only what is above our own peak is a helper's.
+        child = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / unit
+        answer["child"] = child if child > own * 1.01 else None
     if device.startswith("cuda"):
         answer["peak"] = torch.cuda.max_memory_allocated() / 2**20
         answer["reserved"] = torch.cuda.max_memory_reserved() / 2**20
@@ -987,13 +1095,15 @@ class Events:
     """Tells the parent, in a file, what this process does now: it may not live to say so afterwards."""
 
     def __init__(self, path: str) -> None:
-        self.path = Path(path)
+        self.file = Path(path).open("wb", buffering=0)  # noqa: SIM115 - open as long as this process lives
         self.variant, self.phase = "", "start"
 
     def at(self, phase: str, variant: str = "") -> None:
         """Note the phase that begins."""
         self.phase, self.variant = phase, variant or self.variant
-        self.path.write_text(f"{self.phase}\n{self.variant}")
+        # In place and of one length: it is written between blocks, so it must cost next to nothing.
+        self.file.seek(0)
+        self.file.write(f"{self.phase}\n{self.variant}\n".encode().ljust(512))
 
 
 def time_block(cycle: Callable[[], Any], number: int) -> float:
@@ -1098,23 +1208,29 @@ def child_alone(job: dict[str, Any], clock: Clock, events: Events) -> dict[str, 
             done = compile_and_settle(workload, variant, model, batches, clock, events)
         with clock.of("check"):
             memory, inside, phases = peak_memory(workload.device), captured(), compile_phases(compilers.busy_s)
+            if phases and not (variant.target == "inductor" or OPERATOR_BY_OPERATOR.fullmatch(variant.target)):
+                phases = {"dynamo": phases["dynamo"]}  # torch times a foreign back end as a whole, as AOTAutograd's
             events.at("look inside")
-            try:
-                operators, launches = operators_of(done.cycle, cuda)
-            except RuntimeError:  # a profiler that is busy or not built in
-                operators, launches = {}, None
+            operators, replays = operators_of(done.cycle, cuda)
     with clock.of("check"):
         events.at("check")
         if variant.kind == "plain":
             plain = check_plain(workload)
             right = {key: plain[key] for key in ("error", "tolerance", "reference")}
         else:
-            right = check_variant(workload, variant, done.call, model, plain)
+            try:
+                right = check_variant(workload, variant, done.call, model, plain)
+            except torch.OutOfMemoryError:
+                right = {
+                    "error": None,
+                    "tolerance": plain["tolerance"],
+                    "reference": f"{NOT_COMPARABLE}: no memory left",
+                }
             error = right["error"]
             right["error"] = error if error is None or math.isfinite(error) else -1.0  # JSON has no infinity
     return {
         "first_s": done.first_s, "compile_s": done.compile_s, "faults": done.faults, "memory": memory,
-        "inside": inside, "phases": phases, "operators": operators, "launches": launches, "right": right,
+        "inside": inside, "phases": phases, "operators": operators, "replays": replays, "right": right,
         "plain": plain, "environment": environment(workload.device),
     }  # fmt: skip
 
@@ -1143,9 +1259,12 @@ def child_together(job: dict[str, Any], clock: Clock, events: Events) -> dict[st
                 ready[label] = compile_and_settle(workload, variants[label], models[label], batches, clock, events)
             except Exception as error:
                 failed[label] = describe_failure(error, events.phase)
+                break  # the parent starts again without it: a broken CUDA context would take the others down too
+        del base
+        gc.collect()
         stop_compile_workers()
         before = captured()["graphs"]
-        blocks = rounds_of(ready, failed, settings, order, job["seconds"], clock, events)
+        blocks = {} if failed else rounds_of(ready, failed, settings, order, job["seconds"], clock, events)
     first = ready.get(compiled[0]) if compiled else None
     return {
         "blocks": blocks, "failed": failed, "first": compiled[0] if first else None,
@@ -1164,25 +1283,26 @@ def rounds_of(
 ) -> dict[str, list[float]]:
     """Return block means (seconds a step) of each variant, in rounds of new order, for about ``seconds`` each.
 
-    A variant that raises is taken out of ``ready`` and put into ``failed``.
+    A variant that raises is put into ``failed``, and nothing is returned: it may have spoilt the others.
     """
     calls = max(1, len(settings.batches))
-    block_s, parts = settings.block_ms / 1e3, 1 if torch.accelerator.is_available() else PARTS
+    device = settings.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    block_s, parts = settings.block_ms / 1e3, PARTS if device.startswith("cpu") else 1
     blocks: dict[str, list[float]] = {label: [] for label in ready}
+    # Steps of seconds: five rounds of them would be far more than was asked for.
+    slow = max((one.cycle_s for one in ready.values()), default=0.0) * MIN_ROUNDS > 2 * seconds
     gc.freeze()  # what the compilers left behind is not looked through again between blocks
     start = timer()
     rounds = 0
-    while ready and (rounds < MIN_ROUNDS or timer() - start < seconds * len(ready)):
+    while rounds < (2 if slow else MIN_ROUNDS) or timer() - start < seconds * len(ready):
         for label in order.sample(list(ready), k=len(ready)):
-            if rounds == 0:
-                events.at("timing", label)
+            events.at("timing", label)
             try:
-                step_s = time_steps(ready[label].cycle, ready[label].cycle_s, block_s, parts) / calls
+                blocks[label].append(time_steps(ready[label].cycle, ready[label].cycle_s, block_s, parts) / calls)
             except Exception as error:
                 failed[label] = describe_failure(error, "timing")
-                del ready[label], blocks[label]
-            else:
-                blocks[label].append(step_s)
+                clock.add("step", timer() - start)
+                return {}
         rounds += 1
     clock.add("step", timer() - start)
     return blocks
@@ -1202,6 +1322,7 @@ CHILDREN: dict[str, Callable[[dict[str, Any], Clock, Events], dict[str, Any]]] =
 }
 
 
+OUT_OF_MEMORY = re.compile(r"can't allocate memory|CUDA error: out of memory")
 COMPILE_ERRORS = {"BackendCompilerFailed", "InductorError", "Unsupported", "CppCompileError"}
 
 
@@ -1212,8 +1333,12 @@ def describe_failure(error: BaseException, phase: str) -> dict[str, str]:
     while current is not None and current not in chain:
         chain.append(current)
         current = getattr(current, "inner_exception", None) or current.__cause__
-    frames = [frame.filename for link in chain for frame in traceback.extract_tb(link.__traceback__)]
-    if phase == "first call" and any(name.endswith(("autograd/graph.py", "_tensor.py")) for name in frames):
+    frames = [frame for link in chain for frame in traceback.extract_tb(link.__traceback__)]
+    places = [(frame.filename.replace("\\", "/"), frame.name) for frame in frames]
+    if phase == "first call" and any(
+        file.endswith("autograd/graph.py") or (file.endswith("torch/_tensor.py") and name == "backward")
+        for file, name in places
+    ):
         phase = "backward"
     names = {type(link).__name__ for link in chain}
     text = " ".join(str(link) for link in chain)
@@ -1222,7 +1347,7 @@ def describe_failure(error: BaseException, phase: str) -> dict[str, str]:
         kind = "unknown back end"
     elif "InvalidCxxCompiler" in names:
         kind = "missing compiler"
-    elif "OutOfMemoryError" in names or "MemoryError" in names or "can't allocate memory" in text:
+    elif "OutOfMemoryError" in names or "MemoryError" in names or OUT_OF_MEMORY.search(text):
         kind = "out of memory"
     elif "no output requires a gradient" in text:
         kind, phase = "gradients lost", "backward"
@@ -1258,6 +1383,7 @@ def child_main(path: str) -> None:
     events = Events(job["events"])
     # As for any script of the user: modules are found from the folder where the command was given.
     sys.path[0] = str(Path.cwd())
+    sys.path += [place for place in job["sys_path"] if place not in sys.path]
     answer: dict[str, Any]
     try:
         if job["settings"]["threads"]:
@@ -1312,10 +1438,10 @@ def cpu_name() -> str:
 class Lost(Exception):
     """A child that gave no answer; ``kind`` is "crash" or "hang"."""
 
-    def __init__(self, kind: str, phase: str, variant: str, note: str) -> None:
+    def __init__(self, kind: str, phase: str, variant: str, note: str, log: str = "") -> None:
         super().__init__(note)
         self.failure = {"kind": kind, "phase": phase, "note": note}
-        self.variant = variant
+        self.variant, self.log = variant, log
 
 
 class Kitchen:
@@ -1357,13 +1483,17 @@ class Kitchen:
         }
         for path in caches.values():
             path.mkdir(parents=True, exist_ok=True)
-        environ = os.environ | {name: str(path) for name, path in caches.items()}
+        environ = os.environ | {name: str(path) for name, path in caches.items()} | {CHILD_MARK: "1"}
+        if (self.settings.device or "").startswith("cpu"):
+            # Else each process would wait for an accelerator that it does not use, and hold memory for it.
+            environ |= {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}
         if self.settings.threads:
             environ["OMP_NUM_THREADS"] = str(self.settings.threads)
         if self.settings.keep_memory:
             environ |= KEEP_MEMORY
         files = {name: str(place / name) for name in ("answer", "events")}
-        job = {"task": task, "settings": asdict(self.settings), "spawned": time.monotonic()} | files | more
+        job = {"task": task, "settings": asdict(self.settings), "spawned": time.monotonic(), "sys_path": sys.path}
+        job |= files | more
         (place / "job.json").write_text(json.dumps(job))
         code = self.wait([sys.executable, __file__, "--child", str(place / "job.json")], environ, place, limit_s)
         answer = Path(files["answer"])
@@ -1403,15 +1533,16 @@ class Kitchen:
         """Return what is known of a child without an answer."""
         phase, variant = "start", ""
         with contextlib.suppress(OSError, ValueError):
-            phase, variant = (place / "events").read_text().split("\n", 1)
+            phase, variant = (place / "events").read_text().split("\n")[:2]
+        log = (place / "log").read_text(errors="replace")
         if code is None:
-            return Lost("hang", phase, variant, f"no answer within {limit_s:g} s")
+            return Lost("hang", phase, variant, f"no answer within {limit_s:g} s", log)
         if code < 0:
             name = signal.Signals(-code).name
             hint = " (often the system's answer to a lack of memory)" if name == "SIGKILL" else ""
-            return Lost("crash", phase, variant, f"the process died of {name}{hint}")
-        last = ([x for x in (place / "log").read_text(errors="replace").splitlines() if x.strip()] or ["no output"])[-1]
-        return Lost("crash", phase, variant, f"the process ended with code {code}: {last.strip()[:200]}")
+            return Lost("crash", phase, variant, f"the process died of {name}{hint}", log)
+        last = ([line for line in log.splitlines() if line.strip()] or ["no output"])[-1]
+        return Lost("crash", phase, variant, f"the process ended with code {code}: {last.strip()[:200]}", log)
 
 
 # ================================================================ parent: statistics
@@ -1515,6 +1646,14 @@ def saved_by(eager_us: float, ratio: float | None) -> float | None:
     return None if ratio is None else eager_us * (1 - 1 / ratio)
 
 
+def compile_bounds(row: Row, start: str) -> tuple[float, float]:
+    """Return least and greatest compile time in seconds; one sample alone is given a spread."""
+    low_s, high_s = getattr(row, f"compile_{start}_low_s"), getattr(row, f"compile_{start}_high_s")
+    if low_s == high_s:
+        low_s, high_s = low_s * (1 - SINGLE_COMPILE_SPREAD), high_s * (1 + SINGLE_COMPILE_SPREAD)
+    return low_s, high_s
+
+
 def add_sums(rows: Sequence[Row], steps: int) -> None:
     """Put totals, payoff and break-even into the rows that have times.
 
@@ -1537,13 +1676,16 @@ def add_sums(rows: Sequence[Row], steps: int) -> None:
                 continue
             if compile_s > 0:
                 setattr(row, f"payoff_{start}_r", row.saved_us * 1e-6 * steps / compile_s)
+            if row.verdict == "no difference":
+                setattr(row, f"payoff_{start}_r", None)  # noise times N is no payoff
             if row.verdict == "faster":
-                low = break_even(getattr(row, f"compile_{start}_low_s"), saved_by(eager.step_us, row.speedup_high))
-                high = break_even(getattr(row, f"compile_{start}_high_s"), saved_by(eager.step_us, row.speedup_low))
+                least, greatest = compile_bounds(row, start)
+                low = break_even(least, saved_by(eager.step_us, row.speedup_high))
+                high = break_even(greatest, saved_by(eager.step_us, row.speedup_low))
                 setattr(row, f"break_even_{start}", break_even(compile_s, row.saved_us))
                 setattr(row, f"break_even_{start}_low", low)
                 setattr(row, f"break_even_{start}_high", high)
-        if row.variant not in ("eager", AGAIN) and row.verdict != "faster":
+        if row.variant not in ("eager", AGAIN) and row.verdict in ("slower", "no difference"):
             row.break_even_text = "never"
 
 
@@ -1569,9 +1711,7 @@ def total_of(row: Row, eager: Row, start: str) -> Total | None:
         return Total(row, 0.0, work_s, work_s, work_s)
     if row.verdict != "faster" or row.speedup_ratio is None or not row.speedup_low or not row.speedup_high:
         return None
-    low_s, high_s = getattr(row, f"compile_{start}_low_s"), getattr(row, f"compile_{start}_high_s")
-    if low_s == high_s:
-        low_s, high_s = low_s * (1 - SINGLE_COMPILE_SPREAD), high_s * (1 + SINGLE_COMPILE_SPREAD)
+    low_s, high_s = compile_bounds(row, start)
     return Total(
         row,
         compile_s,
@@ -1614,6 +1754,9 @@ def eager_total(found: Sequence[Total], eager: Row) -> Total:
 
 def why_eager(rows: Sequence[Row], start: str) -> str:
     """Return why no compiled variant is taken."""
+    timed = [row for row in rows if row.status == "ok" and row.step_us is not None and row.variant != "eager"]
+    if any(row.verdict is None for row in timed):
+        return "eager: too little was measured to call anything faster."
     faster = [row for row in rows if row.verdict == "faster" and getattr(row, f"break_even_{start}") is not None]
     faster = [row for row in faster if row.status == "ok" and not (row.ran or "yes").startswith("no")]
     if not faster:
@@ -1649,6 +1792,7 @@ class Comparison:
         """Measure; UsageError for what cannot be meant."""
         self.clock.add("start", time.monotonic() - began)
         before = machine_state()
+        interrupts = signal.getsignal(signal.SIGINT)
         with tempfile.TemporaryDirectory(prefix="compare-backends-", ignore_cleanup_errors=True) as name:
             kitchen = Kitchen(Path(name), self.settings, self.clock)
             try:
@@ -1656,9 +1800,14 @@ class Comparison:
                 if self.rows["eager"].status == "ok":
                     self.together(kitchen)
             except KeyboardInterrupt:
+                with contextlib.suppress(ValueError):  # not the main thread
+                    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one would lose what there is
                 self.report.interrupted = True
                 self.report.warnings.append("interrupted: the rows hold what was measured until then")
             self.finish(before)
+        if self.report.interrupted:
+            with contextlib.suppress(ValueError):
+                signal.signal(signal.SIGINT, interrupts)
         self.account(time.monotonic() - began)
         return self.report
 
@@ -1701,15 +1850,18 @@ class Comparison:
         try:
             answer = kitchen.run("alone", self.settings.timeout, variant=asdict(variant), plain=self.plain)
         except Lost as lost:
-            answer = {"failed": lost.failure}
+            answer = {"failed": lost.failure, "log": lost.log}
         kitchen.keep_cache()
         if failure := answer.get("failed"):
+            if variant.kind == "plain" and failure["kind"] == "gradients lost":
+                failure |= {"kind": "error", "note": "no output of the model requires a gradient: it cannot be trained"}
+            row.log = answer["log"][-LOG_KEPT:]
             row.fail("failed", failure["note"], failure["kind"], failure["phase"])
             self.progress(f"{variant.label}: {failure['kind']} ({failure['phase']}): {failure['note']}")
             return
         found = answer["ok"]
         if variant.kind == "plain" and not self.plain:
-            self.plain, self.plain_operators = found["plain"], found["operators"]
+            self.plain, self.plain_operators = found["plain"], found["operators"] or {}
             self.report.environment = found["environment"]
         self.fill_alone(row, variant, found, answer["log"])
 
@@ -1745,7 +1897,7 @@ class Comparison:
     def look_inside(self, row: Row, variant: Variant, found: dict[str, Any], log: str) -> None:
         """Put graphs, breaks, recompiles and what really ran into a row."""
         inside = found["inside"]
-        row.operators = sum(found["operators"].values()) if found["operators"] else None
+        row.operators = None if found["operators"] is None else sum(found["operators"].values())
         if variant.kind == "plain":
             return
         row.graphs, row.graph_breaks = inside["graphs"], len(inside["breaks"])
@@ -1754,7 +1906,7 @@ class Comparison:
         row.recompile_reasons = "; ".join(inside["recompiles"]) or None
         row.ran = self.really_ran(variant, found)
         if variant.wants_cuda_graphs:
-            row.cuda_graphs = cuda_graphs_of(row.device or "cpu", inside.get("graph_skips", 0), found["launches"])
+            row.cuda_graphs = cuda_graphs_of(row.device or "cpu", inside.get("graph_skips", 0), found["replays"])
         notes = [text for pattern, text in LOG_NOTES if re.search(pattern, log)]
         row.note = "; ".join(notes) or None
 
@@ -1766,8 +1918,8 @@ class Comparison:
             return "no: Dynamo captured no graph, the model ran as it is"
         if variant.target == "cudagraphs" and variant.kind == "backend":
             device, skips = self.report.environment["device"], found["inside"]["graph_skips"]
-            reason = cuda_graphs_of(device, skips, found["launches"])
-            return "yes" if reason == "replayed" else reason
+            reason = cuda_graphs_of(device, skips, found["replays"])
+            return reason if reason.startswith("no") else "yes"
         if variant.kind == "backend" and OPERATOR_BY_OPERATOR.fullmatch(variant.target):
             return "yes"
         same = found["operators"] and work_of(found["operators"]) == work_of(self.plain_operators)
@@ -1785,6 +1937,7 @@ class Comparison:
             compiled = [label for label in living if self.variants[label].kind != "plain"]
             first = compiled[number % len(compiled)] if compiled else None
             if not self.one_process(kitchen, living, first, number):
+                number = len(self.runs)
                 continue
             number += 1
             self.progress(f"process {number} of {least} to {self.settings.processes}: {self.standing()}")
@@ -1806,7 +1959,7 @@ class Comparison:
             groups = [[label] for label in random.Random(number).sample(living, len(living))]
         blocks: Blocks = {}
         for group in groups:
-            limit = self.settings.timeout * len(group) + 3 * self.settings.seconds
+            limit = (self.settings.timeout + 3 * self.settings.seconds) * len(group)
             compiled = [label for label in group if self.variants[label].kind != "plain"]
             more = {
                 "variants": [asdict(self.variants[label]) for label in group],
@@ -1969,13 +2122,13 @@ def work_of(operators: dict[str, int]) -> dict[str, int]:
     return {name: n for name, n in operators.items() if name not in ("aten::ones_like", "aten::add_")}
 
 
-def cuda_graphs_of(device: str, skips: int, launches: int | None) -> str:
+def cuda_graphs_of(device: str, skips: int, replays: int | None) -> str:
     """Return whether CUDA graphs were replayed in a step, or why not."""
     if not device.startswith("cuda"):
         return f"no: the device is {device}"
-    if launches:
-        return "replayed"
-    return f"no: skipped {skips} time(s)" if skips else "no: the profiler saw no launch"
+    if replays:
+        return f"in part: {replays} replay(s) a step, {skips} graph(s) skipped" if skips else "replayed"
+    return f"no: skipped {skips} time(s)" if skips else "no: none was replayed"
 
 
 def set_compile(row: Row, start: str, samples: list[float]) -> None:
@@ -2002,20 +2155,29 @@ def spec_of(factory: str | Callable[..., Any]) -> str:
     """Return ``file.py:name`` of a factory: the child processes import it from there."""
     if isinstance(factory, str):
         return factory
-    path, name = inspect.getsourcefile(factory), factory.__qualname__
+    name = getattr(factory, "__qualname__", repr(factory))
+    try:
+        path = inspect.getsourcefile(factory)
+    except TypeError:  # a partial, a builtin
+        path = None
     if path is None or "<" in name:
         raise UsageError(f"{name}: the factory must be a function at the top level of a file: processes import it")
+    module = sys.modules.get(factory.__module__)
+    if module is not None and getattr(module, "__package__", None) and Path(path).with_name("__init__.py").is_file():
+        return f"{factory.__module__}:{name}"  # inside a package, where relative imports must hold
     return f"{path}:{name}"
 
 
 def check_settings(settings: Settings) -> None:
     """Raise UsageError for what can be seen to be wrong before a process starts."""
-    for name in ("steps", "processes", "cold_repeats"):
+    for name in ("steps", "cold_repeats"):
         if getattr(settings, name) < 1:
             raise UsageError(f"--{name.replace('_', '-')}: wants 1 or more")
+    if settings.processes < 2:
+        raise UsageError("--processes: wants 2 or more: one says nothing about how far others would be from it")
     for name in ("seconds", "block_ms", "timeout"):
-        if not getattr(settings, name) > 0:
-            raise UsageError(f"--{name.replace('_', '-')}: wants more than 0")
+        if not 0 < getattr(settings, name) < math.inf:
+            raise UsageError(f"--{name.replace('_', '-')}: wants a number above 0")
     for name in ("dtype", "autocast"):
         value = getattr(settings, name)
         if value is not None and value not in TOLERANCE:
@@ -2047,7 +2209,12 @@ def check_settings(settings: Settings) -> None:
 
 def measure(settings: Settings, progress: Progress = lambda text: None, began: float | None = None) -> Report:
     """Compare as the settings say; UsageError for what cannot be meant. ``began``: time.monotonic() of the start."""
+    if CHILD_MARK in os.environ:
+        # Without this, each child would start children of its own.
+        raise RuntimeError('the file of the model calls compare() itself: put that under if __name__ == "__main__":')
     settings = dataclasses.replace(settings)
+    if isinstance(settings.variants, str):
+        settings.variants = split_variants(settings.variants)
     check_settings(settings)
     return Comparison(settings, progress).run(time.monotonic() if began is None else began)
 
@@ -2088,7 +2255,12 @@ def run(
     rows: list[dict[str, Any]] = []
     for spec, training in jobs:
         report = measure(Settings(spec, training=training, seconds=seconds, processes=processes, steps=steps))
-        rows += [asdict(row) | {"warnings": "; ".join(report.warnings) or None} for row in report.rows]
+        if report.interrupted:
+            raise KeyboardInterrupt
+        rows += [
+            asdict(dataclasses.replace(row, log=None)) | {"warnings": "; ".join(report.warnings) or None}
+            for row in report.rows
+        ]
     return rows
 
 
@@ -2143,8 +2315,8 @@ STEP_COLUMNS: tuple[tuple[str, Callable[[Row], str]], ...] = (
     ("T cold", lambda r: seconds(r.total_cold_s)),
     ("T warm", lambda r: seconds(r.total_warm_s)),
     ("R cold", lambda r: number(r.payoff_cold_r, ".2g")),
-    ("N* cold (95 %)", lambda r: n_star(r, "cold")),
-    ("N* warm (95 %)", lambda r: n_star(r, "warm")),
+    ("N* cold (range)", lambda r: n_star(r, "cold")),
+    ("N* warm (range)", lambda r: n_star(r, "warm")),
 )
 INSIDE_COLUMNS: tuple[tuple[str, Callable[[Row], str]], ...] = (
     ("variant", lambda r: r.variant),
@@ -2292,7 +2464,7 @@ def settings_of(given: argparse.Namespace) -> Settings:
     except ValueError as error:
         raise UsageError(f"--batches {given.batches}: wants numbers separated by commas") from error
     return Settings(**same | {
-        "variants": tuple(text.strip() for text in given.variants.split(",") if text.strip()),
+        "variants": split_variants(given.variants),
         "factory_args": parse_pairs(given.arg),
         "options": parse_pairs(given.option),
         "batches": batches,
@@ -2300,18 +2472,30 @@ def settings_of(given: argparse.Namespace) -> Settings:
     })  # fmt: skip
 
 
+def check_place(path: str | None) -> None:
+    """Raise UsageError where a file that is to be written can't be: better now than after minutes."""
+    if path in (None, "-"):
+        return
+    target = Path(str(path))
+    folder = target.resolve().parent
+    if target.is_dir() or not folder.is_dir():
+        raise UsageError(f"{path}: {'is a folder' if target.is_dir() else 'there is no such folder'}")
+    if not os.access(target if target.exists() else folder, os.W_OK):
+        raise UsageError(f"{path}: may not be written")
+
+
 def emit(report: Report, given: argparse.Namespace) -> None:
     """Write what was asked for; the table goes to standard output unless something else does."""
+    if "-" not in (given.json, given.markdown):
+        print(as_text(report), flush=True)
     if given.json:
         text = json.dumps(report.as_json(), allow_nan=False, indent=1)
         sys.stdout.write(text + "\n") if given.json == "-" else Path(given.json).write_text(text + "\n", "utf-8")
-    if given.csv:
-        write_csv(report, given.csv)
     if given.markdown:
         text = as_markdown(report)
         sys.stdout.write(text) if given.markdown == "-" else Path(given.markdown).write_text(text, "utf-8")
-    if "-" not in (given.json, given.markdown):
-        print(as_text(report))
+    if given.csv:
+        write_csv(report, given.csv)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -2327,8 +2511,12 @@ def main(arguments: Sequence[str]) -> int:
             print(f"[{time.monotonic() - start:6.1f} s] {text}", file=sys.stderr, flush=True)
 
     with contextlib.suppress(ValueError):  # not the main thread
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        for name in ("SIGTERM", "SIGHUP"):
+            if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) != signal.SIG_IGN:
+                signal.signal(getattr(signal, name), signal.default_int_handler)
     try:
+        for path in (given.json, given.csv, given.markdown):
+            check_place(path)
         report = measure(settings_of(given), progress, start)
     except UsageError as error:
         print(f"compare_backends.py: {error}", file=sys.stderr)

@@ -15,7 +15,7 @@ planted    a variant that takes a tenth longer than eager: it spins for a tenth 
            itself. "slower" is right, all else a miss.
 timer      the tool's blocks and ``torch.utils.benchmark.Timer(...).blocked_autorange()`` in turn on one callable.
 
-Wants ``compare_backends.py`` beside it, and ``../models/``. Takes about a quarter of an hour.
+Wants ``compare_backends.py`` beside it, and ``../models/``. Takes half an hour.
 
 Columns
     kind               "trial": one run; "summary": all runs of one trial on one model
@@ -143,6 +143,7 @@ def against_timer(model: str) -> list[Row]:
     tool = load_tool()
     torch.set_num_threads(1)
     workload = tool.Workload(tool.Settings(model=MODELS[model]))
+    parts = 1 if workload.device.startswith("cuda") else tool.PARTS
     rows: list[Row] = []
     for backend in ("none", "inductor"):
         module, batches = workload.build()
@@ -154,7 +155,7 @@ def against_timer(model: str) -> list[Row]:
         timer = Timer("call(*args)", globals={"call": call, "args": batches[0].args}, num_threads=1)
         ours, theirs = [], []
         for _ in range(TIMER_BLOCKS):
-            ours.append(tool.time_steps(cycle, step_s, TIMER_BLOCK_S, tool.PARTS))
+            ours.append(tool.time_steps(cycle, step_s, TIMER_BLOCK_S, parts))
             theirs.append(timer.blocked_autorange(min_run_time=TIMER_BLOCK_S).median)
         tool_s, timer_s = statistics.median(ours), statistics.median(theirs)
         row = {"backend": backend, "tool_us": tool_s * 1e6, "timer_us": timer_s * 1e6}
@@ -194,9 +195,15 @@ def run(
     planted_runs: int = 10,
     timer_runs: int = 1,
     models: Sequence[str] = tuple(MODELS),
+    budget_s: float = 3300.0,
     limit_s: float = 300.0,
 ) -> list[Row]:
-    """Put the tool on trial; A/A on the first of ``models``, a planted slowdown on the first two, Timer on all."""
+    """Put the tool on trial; A/A on the first of ``models``, a planted slowdown on the first two, Timer on all.
+
+    ``budget_s``: no run is started after so many seconds, so that a slow machine ends with fewer; ``limit_s`` is for
+    one run.
+    """
+    began = time.monotonic()
     plan = [("timer", model, timer_runs, timer_run) for model in models]
     plan += [("planted", model, planted_runs, tool_run) for model in models[:2]]
     plan += [("aa", model, aa_runs, tool_run) for model in models[:1]]
@@ -206,6 +213,8 @@ def run(
     for trial, model, runs, once in plan:
         rows: list[Row] = []
         for number in range(1, runs + 1):
+            if time.monotonic() - began > budget_s:
+                break
             common = {"kind": "trial", "trial": trial, "model": model, "run": number, "status": "ok"}
             common |= {"device": device, "threads": 1}
             rows += [EMPTY | common | row for row in once(trial, model, limit_s)]
