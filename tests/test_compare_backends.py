@@ -447,7 +447,8 @@ def test_cuda_graphs_are_said_to_run_only_where_they_did() -> None:
     assert tool.cuda_graphs_of("cpu", 0, None) == "no: the device is cpu"
     assert tool.cuda_graphs_of("cuda", 0, 3) == "replayed"
     assert tool.cuda_graphs_of("cuda", 2, 0) == "no: skipped 2 time(s)"
-    assert tool.cuda_graphs_of("cuda", 0, 0) == "no: the profiler saw no launch"
+    assert tool.cuda_graphs_of("cuda", 0, 0) == "no: none was replayed"
+    assert tool.cuda_graphs_of("cuda", 4, 1) == "in part: 1 replay(s) a step, 4 graph(s) skipped"
     assert Variant("x", "backend", "inductor", "reduce-overhead").wants_cuda_graphs
     assert Variant("x", "backend", "inductor", None, {"triton.cudagraphs": True}).wants_cuda_graphs
     assert not Variant("x", "backend", "inductor", "max-autotune-no-cudagraphs").wants_cuda_graphs

@@ -2240,8 +2240,8 @@ def run(
     model: str = "",
     factories: Sequence[str] = ("build",),
     inference_only: Sequence[str] = (),
-    seconds: float = 4.0,
-    processes: int = 6,
+    seconds: float = 3.0,
+    processes: int = 5,
     steps: int = 10_000,
 ) -> list[dict[str, Any]]:
     """Compare the default variants; one flat row for each factory, workload and variant (columns: Row).

@@ -61,7 +61,7 @@ MODELS = {
     "pointwise chain": f"{HERE.parent / 'models' / 'pointwise_chain.py'}:build",
 }
 #: Short runs of the tool.
-SHORT = ("--seconds", "2", "--processes", "4")
+SHORT = ("--seconds", "1.5", "--processes", "3")
 RIGHT = {"aa": "no difference", "planted": "slower"}
 TIMER_BLOCKS = 40
 TIMER_BLOCK_S = 0.1
