@@ -104,13 +104,18 @@ def snippet_names() -> list[str]:
     )
 
 
+@lru_cache(maxsize=256)
+def _snippet(root: Path, name: str, _signature: Signature) -> Snippet:
+    return snippets.load(name, root)
+
+
 def snippet(name: str) -> Snippet:
     """The snippet of a name; PageError with a suggestion where there is no such file."""
     root = snippets.SNIPPETS
     if not (root / f"{name}.py").is_file() or ".." in name:
         raise PageError(f"unknown snippet {name!r}{did_you_mean(name, snippet_names())}")
     try:
-        return snippets.load(name, root)
+        return _snippet(root, name, signature(root, ".py"))
     except SnippetError as error:
         raise PageError(relative(str(error))) from error
 

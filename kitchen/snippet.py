@@ -28,6 +28,7 @@ import os
 import re
 import tomllib
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -195,13 +196,19 @@ def _measurer(name: str, path: Path, root: Path, table: dict[str, Any]) -> tuple
     runs = root / f"{by}.py"
     if not runs.is_file():
         raise SnippetError(f"{path}: [tool.kitchen] measured_by = {by!r}: there is no file {runs}")
-    try:
-        tree = ast.parse(runs.read_bytes())
-    except SyntaxError as error:
-        raise SnippetError(f"{runs}: not valid Python: {error}") from error
-    if not _has_run(tree):
+    state = runs.stat()
+    if not _file_has_run(runs, state.st_mtime_ns, state.st_size):
         raise SnippetError(f"{path}: [tool.kitchen] measured_by = {by!r}: {runs} has no function run()")
     return runs, {"model": str(path.resolve()), **arguments}
+
+
+@lru_cache(maxsize=64)
+def _file_has_run(path: Path, _mtime_ns: int, _size: int) -> bool:
+    """Parsed once for each state of the file: a page that shows all subjects asks a hundred times."""
+    try:
+        return _has_run(ast.parse(path.read_bytes()))
+    except SyntaxError as error:
+        raise SnippetError(f"{path}: not valid Python: {error}") from error
 
 
 def _has_run(tree: ast.Module) -> bool:

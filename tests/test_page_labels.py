@@ -98,6 +98,8 @@ def test_every_word_of_the_real_records_has_a_translation() -> None:
         for row in record.rows:
             for name in ("status", "verdict", "how", "kind", "clock", "place", "part", "break_even_text", *TOOL):
                 value = row.get(name)
+                if name == "variant" and value not in (None, "eager", "eager again"):
+                    continue  # a name that stands in code
                 if isinstance(value, str) and value not in LABELS["values"].get(name, {}):
                     missing.add(f"{record.snippet}: {name} = {value}")
             if data.row_ok(row) and isinstance(row.get("note"), str):
