@@ -37,7 +37,7 @@ class Chain(nn.Module):
         self.scale, self.shift = nn.Parameter(torch.ones(columns)), nn.Parameter(torch.zeros(columns))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the chain's result; eleven operations, each of which reads and writes the whole tensor in eager mode."""
+        """Return the chain's result; eleven operations that each read and write the whole tensor in eager mode."""
         y = self.norm1(x) * self.scale + self.shift
         y = torch.tanh(y) * torch.sigmoid(y) + x
         return self.norm2(torch.softmax(y, -1) * 2 + y)
