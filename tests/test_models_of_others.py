@@ -43,8 +43,16 @@ FACTORIES = {
 
 @pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("transformers") is None, reason="transformers is not installed")
-@pytest.mark.parametrize(("name", "training"), [("bert", False), ("gpt2", True), ("vit", False)])
-def test_it_runs_unchanged_and_comes_out_right(tmp_path: Path, name: str, training: bool) -> None:
+@pytest.mark.parametrize(
+    ("name", "training", "reference"),
+    [
+        ("bert", False, "float64"),
+        # GPT-2 drops out in training: the same random numbers for both, or there is nothing to compare.
+        ("gpt2", True, "eager with the same seed, fallback_random"),
+        ("vit", False, "float64"),
+    ],
+)
+def test_it_runs_unchanged_and_comes_out_right(tmp_path: Path, name: str, training: bool, reference: str) -> None:
     path = tmp_path / f"{name}.py"
     path.write_text(textwrap.dedent(FACTORIES[name]), "utf-8")
     rows = tool.compare(f"{path}:build", training=training, variants=("inductor",), seconds=0.3, processes=2)
@@ -53,7 +61,7 @@ def test_it_runs_unchanged_and_comes_out_right(tmp_path: Path, name: str, traini
     assert compiled.max_rel_error is not None
     assert compiled.tolerance is not None
     assert compiled.max_rel_error <= compiled.tolerance
-    assert compiled.reference == "float64"
+    assert compiled.reference == reference
     assert compiled.ran == "yes"
     assert compiled.graphs
     assert again.verdict is not None
