@@ -53,11 +53,6 @@ class Group:
                 found.append({"model": model, "status": view.record.status, "note": view.record.reason})
         return found
 
-    @property
-    def ok(self) -> bool:
-        """True where at least one record has rows."""
-        return any(view.ok for view in self.views)
-
 
 def of(pattern: str) -> list[Group]:
     """One group for each machine that has any record of the pattern's snippets, in the order of the tabs."""
