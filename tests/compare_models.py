@@ -41,6 +41,21 @@ def only_float32() -> tuple[nn.Module, torch.Tensor]:
     return Picky(), torch.randn(8, 8)
 
 
+def with_choice() -> tuple[nn.Module, torch.Tensor]:
+    """Scores and, as whole numbers and booleans, what follows from them."""
+
+    class Chooses(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(8, 5)
+
+        def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+            scores = self.linear(x)
+            return {"scores": scores, "choice": scores.argmax(1), "above": scores > 0}
+
+    return Chooses(), torch.randn(16, 8)
+
+
 def broken() -> tuple[nn.Module, torch.Tensor]:
     return nn.Linear(4, 4), torch.randn(2, 5)
 
@@ -120,6 +135,15 @@ def hangs(graph: Graph, inputs: Sequence[Any]) -> Graph:
 
 def wrong(graph: Graph, inputs: Sequence[Any]) -> Graph:
     return lambda *args: tuple(x * 1.01 for x in graph(*args))
+
+
+def wrong_choice(graph: Graph, inputs: Sequence[Any]) -> Graph:
+    """Right scores; whole numbers and booleans wrong, all of them."""
+
+    def call(*args: Any) -> Any:
+        return tuple(x if x.is_floating_point() else ~x if x.dtype == torch.bool else x + 1 for x in graph(*args))
+
+    return call
 
 
 def nan(graph: Graph, inputs: Sequence[Any]) -> Graph:

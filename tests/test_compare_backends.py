@@ -129,6 +129,8 @@ def test_values(text: str, value: Any) -> None:
         {"batches": (0,)},
         {"optimizer": "Nosuch"},
         {"optimizer": "lr_scheduler"},
+        {"optimizer": "Optimizer"},
+        {"optimizer": "LBFGS"},
         {"device": "toaster"},
         {"model": "nothing"},
         {"model": "nosuch.py:build"},
@@ -191,9 +193,25 @@ def test_what_is_not_finite_in_both_is_equal() -> None:
     assert tool.relative_errors({"output": torch.tensor([math.nan, -math.inf, 2.0])}, odd) == math.inf
 
 
-def test_whole_numbers_count_only_where_there_is_nothing_else() -> None:
-    assert tool.relative_errors({"output": torch.tensor([1, 2])}, {"output": torch.tensor([1, 2])}) == 0
-    assert tool.relative_errors({"output": torch.tensor([1, 3])}, {"output": torch.tensor([1, 2])}) == math.inf
+@pytest.mark.parametrize("also", [{}, {"scores": torch.tensor([0.5, 4.0])}])
+@pytest.mark.parametrize(
+    ("found", "wanted", "error"),
+    [
+        ([1, 2, 3, 4], [1, 2, 3, 4], 0.0),
+        ([1, 2, 3, 5], [1, 2, 3, 4], 0.25),
+        ([True, False], [True, True], 0.5),
+        ([], [], 0.0),
+        ([1, 2, 3], [1, 2], math.inf),
+    ],
+)
+def test_whole_numbers_and_booleans_count_by_the_share_that_differs(
+    found: list[int], wanted: list[int], error: float, also: dict[str, torch.Tensor]
+) -> None:
+    """Beside floating-point outputs too: right scores do not excuse a wrong choice."""
+    kind = torch.bool if wanted and wanted[0] is True else torch.int64
+    first, second = (also | {"choice": torch.tensor(values, dtype=kind)} for values in (found, wanted))
+    assert tool.relative_errors(first, second) == error
+    assert tool.relative_errors(also, second) == math.inf
 
 
 def test_a_gradient_of_rounding_noise_is_not_wrong() -> None:
@@ -449,6 +467,7 @@ def test_cuda_graphs_are_said_to_run_only_where_they_did() -> None:
     assert tool.cuda_graphs_of("cuda", 2, 0) == "no: skipped 2 time(s)"
     assert tool.cuda_graphs_of("cuda", 0, 0) == "no: none was replayed"
     assert tool.cuda_graphs_of("cuda", 4, 1) == "in part: 1 replay(s) a step, 4 graph(s) skipped"
+    assert tool.cuda_graphs_of("cuda", 4, 6, sizes=3) == "in part: 2 replay(s) a step, 4 graph(s) skipped"
     assert Variant("x", "backend", "inductor", "reduce-overhead").wants_cuda_graphs
     assert Variant("x", "backend", "inductor", None, {"triton.cudagraphs": True}).wants_cuda_graphs
     assert not Variant("x", "backend", "inductor", "max-autotune-no-cudagraphs").wants_cuda_graphs
@@ -468,6 +487,46 @@ def test_a_step_is_timed_as_torch_times_it() -> None:
             ours = tool.time_steps(lambda: model(x), 5e-4, 0.02, tool.PARTS)
             ratios.append(ours / reference.blocked_autorange(min_run_time=0.02).median)
     assert 0.9 < statistics.median(ratios) < 1.1
+
+
+def burn(seconds: float) -> None:
+    """Keep this process at work for so much processor time."""
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
+
+
+def test_the_work_of_another_program_is_seen() -> None:
+    """However busy this machine is: half a second of another process counts, half a second of ours does not."""
+    other = "import time\nwhile time.process_time() < 0.5: pass"
+    before = tool.machine_state()
+    subprocess.run([sys.executable, "-S", "-c", other], check=True)
+    burn(0.5)
+    after = tool.machine_state()
+    if "busy_s" not in after:
+        pytest.skip("this system does not count processor time in /proc/stat")
+    assert after["own_s"] - before["own_s"] == pytest.approx(0.5, abs=0.2)
+    assert after["busy_s"] - before["busy_s"] > 0.9  # of both; ticks are coarse
+    others = tool.others_at_work(before, after)
+    assert others is not None
+    assert others * (after["clock_s"] - before["clock_s"]) > 0.4
+
+
+def test_without_counters_nothing_is_said_of_others() -> None:
+    assert tool.others_at_work({"clock_s": 0.0, "own_s": 0.0}, {"clock_s": 1.0, "own_s": 0.5}) is None
+    quiet = {"clock_s": 0.0, "own_s": 0.0, "busy_s": 100.0}
+    assert tool.others_at_work(quiet, {"clock_s": 10.0, "own_s": 9.0, "busy_s": 114.0}) == pytest.approx(0.5)
+    # Ticks are coarse: less than our own is none.
+    assert tool.others_at_work(quiet, {"clock_s": 10.0, "own_s": 9.0, "busy_s": 108.0}) == 0.0
+
+
+@pytest.mark.parametrize(("others", "said"), [([], False), ([0.1, 0.05], False), ([0.1, 0.7], True)])
+def test_a_busy_machine_is_a_warning(others: list[float], said: bool) -> None:
+    comparison = tool.Comparison(Settings(), lambda text: None)
+    comparison.others, comparison.report.rows = others, [Row("eager", "model(...)")]
+    comparison.finish({"load": 0.0})
+    assert any("busy" in text for text in comparison.report.warnings) is said
+    assert comparison.report.environment["machine"]["others_cores"] == others
 
 
 def test_tables_have_a_cell_for_every_row() -> None:
@@ -661,6 +720,9 @@ def test_breaks_batches_and_keywords() -> None:
     assert "compare_models.py:" in rows["compile:eager"]["breaks"]
 
     batches = ("--batches", "2,8,32")
+    one = rows["eager"]
+    rows = rows_of(run_tool(f"{MODELS}:breaking", *SHORT, *batches, "--variants", "compile:eager", "--json", "-"))
+    assert rows["eager"]["operators"] == one["operators"]  # of a step, not of the three sizes
     rows = rows_of(run_tool(f"{MODELS}:small", *SHORT, *batches, "--variants", "aot_eager", "--json", "-"))
     assert rows["aot_eager"]["recompiles"] == 1
     assert "size mismatch" in rows["aot_eager"]["recompile_reasons"]
@@ -675,6 +737,15 @@ def test_where_float64_does_not_run_eager_is_the_reference() -> None:
     rows = rows_of(run_tool(f"{MODELS}:only_float32", *SHORT, "--variants", "aot_eager", "--json", "-"))
     assert rows["aot_eager"]["reference"] == "eager"
     assert rows["aot_eager"]["status"] == "ok"
+
+
+@pytest.mark.slow
+def test_a_choice_is_checked_beside_the_scores() -> None:
+    variants = "aot_eager," + named("wrong_choice")
+    rows = rows_of(run_tool(f"{MODELS}:with_choice", *SHORT, "--variants", variants, "--json", "-"))
+    assert rows["aot_eager"]["status"] == "ok"
+    assert rows["compare_models.py:wrong_choice"]["status"] == "wrong"
+    assert rows["compare_models.py:wrong_choice"]["max_rel_error"] == 1.0
 
 
 @pytest.mark.slow
@@ -732,6 +803,11 @@ def test_a_failed_row_is_a_record() -> None:
         ("--steps", "many"),
         ("--batches", "1,x"),
         ("--option", "freezing"),
+        ("--optimizer", "LBFGS"),
+        ("--json", "-", "--csv", "-"),
+        ("--json", "one", "--markdown", "one"),
+        ("--csv", "no/such/folder/rows.csv"),
+        (f"{MODELS}:small", "--json", str(MODELS)),
     ],
 )
 def test_bad_arguments_end_with_2(arguments: tuple[str, ...]) -> None:
@@ -764,6 +840,13 @@ def test_files_and_table(tmp_path: Path) -> None:
     assert [line["variant"] for line in lines] == ["eager", AGAIN, "compile:eager"]
     assert float(lines[0]["step_us"]) == pytest.approx(report["rows"][0]["step_us"])
     assert files["markdown"].read_text().count("| compile:eager |") == 2
+
+
+@pytest.mark.slow
+def test_csv_to_standard_output() -> None:
+    done = run_tool(f"{MODELS}:small", *SHORT, "--variants", "compile:eager", "--csv", "-")
+    lines = list(csv.DictReader(done.stdout.splitlines()))
+    assert [line["variant"] for line in lines] == ["eager", AGAIN, "compile:eager"]
 
 
 def processes_of(marker: str) -> list[str]:

@@ -156,11 +156,6 @@ def test_the_trials_were_of_the_method_that_the_tool_has_now(name: str) -> None:
         assert versions == {compare_backends.METHOD}, "the tool measures otherwise now: put it on trial again"
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="open: aot_eager on ResNet-18 got the same verdict in 17 of 20 runs; the other three lie in a stretch of "
-    "minutes in which every variant was slower",
-)
 def test_the_tool_agrees_with_itself() -> None:
     lines = [row for row in reference("measuring/repeated_runs") if row["method"] == "compare_backends"]
     assert {row["model"] for row in lines} == set(repeated_runs.MODELS)

@@ -29,7 +29,8 @@ How it is measured
     Alone: each variant is compiled in a fresh process with a fresh cache folder *and* a fresh TMPDIR (the
     precompiled C++ header lives there). That gives cold compile time, peak memory, the look inside, and whether the
     results are right; crashes and hangs end there. Correct means: outputs (and gradients in training) compared
-    with float64, or with eager where float64 does not run. A wrong row has no times.
+    with float64, or with eager where float64 does not run; whole numbers and booleans count by the share that differs.
+    A wrong row has no times.
 
     Together: what lived through that is timed in one process, each variant with its own copy of the module, in
     blocks of ``block_ms`` whose order is new each round. Several fresh processes on the warm cache do this; in each,
@@ -68,6 +69,7 @@ import gc
 import importlib
 import importlib.util
 import inspect
+import io
 import json
 import math
 import os
@@ -96,7 +98,7 @@ from torch.utils.benchmark import timer
 
 #: Set for child processes: compare() must not start again in them.
 CHILD_MARK = "COMPARE_BACKENDS_CHILD"
-#: Raised whenever a change to this file could move a number: results of different methods are not compared.
+#: Raised whenever a change to this file could move a time, a ratio or a verdict: such results are not compared.
 METHOD = 1
 AGAIN = "eager again"
 #: Characters kept of what a failed child printed.
@@ -119,6 +121,8 @@ MANY_FAULTS = 100
 LEAST_PROCESSES = 4
 #: A compile time that was taken once is trusted to this fraction when totals are compared.
 SINGLE_COMPILE_SPREAD = 0.1
+#: So many cores at work for other programs while steps are timed are worth a warning.
+BUSY_CORES = 0.2
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs", "lite")
 #: Back ends that run the captured operators one by one, as they should.
 OPERATOR_BY_OPERATOR = re.compile(r"(aot_)?eager.*|pre_dispatch_eager|invoke_subgraph|cudagraphs")
@@ -220,12 +224,12 @@ class Row:
     note: str | None = None
     failure: str | None = None  # kind: unknown back end, compile error, missing compiler, out of memory, crash, hang...
     log: str | None = None  # what the process of a failed row printed last
-    phase: str | None = None  # where it failed: model, torch.compile, first call, backward, step, check, timing
+    phase: str | None = None  # where it failed: start, model, torch.compile, first call, backward, step, look inside...
     workload: str = ""
     device: str | None = None
     threads: int | None = None
     # right?
-    max_rel_error: float | None = None  # largest error over largest reference value, worst tensor
+    max_rel_error: float | None = None  # largest error over largest reference value (share that differs), worst tensor
     tolerance: float | None = None
     reference: str | None = None  # float64, eager, eager with the same seed, not comparable
     # compile, seconds
@@ -255,7 +259,7 @@ class Row:
     speedup_low: float | None = None  # bounds of the 95 % interval
     speedup_high: float | None = None
     verdict: str | None = None  # faster, slower, no difference
-    resolved: bool | None = None  # False: the interval is wider than the margin, more processes could tell
+    resolved: bool | None = None  # False: the interval reaches beyond the margin, more processes could tell
     saved_us: float | None = None
     # the sum
     steps: int = 0
@@ -279,7 +283,7 @@ class Row:
     breaks: str | None = None  # file:line reason; ...
     recompiles: int | None = None
     recompile_reasons: str | None = None
-    operators: int | None = None  # ATen operators that a step runs one by one
+    operators: int | None = None  # ATen operators that a step runs one by one; over --batches the mean, rounded
     ran: str | None = None  # "yes", or "no: ..." where the named back end did not run the graph
     cuda_graphs: str | None = None  # "replayed", or "no: ..." where they were asked for
     # samples
@@ -325,6 +329,7 @@ class Report:
 
 
 def _plain(value: Any) -> Any:
+    """Return what JSON can hold of a value."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _plain(asdict(value))
     if isinstance(value, dict):
@@ -784,18 +789,20 @@ def relative_errors(found: dict[str, torch.Tensor], wanted: dict[str, torch.Tens
     """Return the worst error over the tensors: largest absolute error over largest absolute reference value.
 
     A gradient that is nearly zero everywhere is measured against a thousandth of the largest gradient: its own
-    rounding noise says nothing. Infinite where a tensor is missing, has another shape, or is not finite in one only.
+    rounding noise says nothing. Whole numbers and booleans are answers, not sizes (an argmax, a mask): their error is
+    the share of values that differ. Infinite where a tensor is missing, has another shape, or is not finite in one
+    only.
     """
-    floating = {name: t for name, t in wanted.items() if t.is_floating_point() or t.is_complex()}
-    if not floating:
-        same = all(name in found and torch.equal(found[name], t) for name, t in wanted.items())
-        return 0.0 if same else math.inf
-    largest = {name: _largest(t) for name, t in floating.items()}
+    largest = {name: largest_of(t) for name, t in wanted.items() if is_real_valued(t)}
     floor = 1e-3 * max((v for name, v in largest.items() if name.startswith("gradient")), default=0.0)
     worst = 0.0
-    for name, reference in floating.items():
+    for name, reference in wanted.items():
         if name not in found or found[name].shape != reference.shape:
             return math.inf
+        if name not in largest:
+            differ = found[name] != reference
+            worst = max(worst, float(differ.double().mean()) if differ.numel() else 0.0)
+            continue
         kind = torch.complex128 if reference.is_complex() or found[name].is_complex() else torch.float64
         result, exact = found[name].to(kind), reference.to(kind)
         same = (result == exact) | (result.isnan() & exact.isnan())
@@ -806,7 +813,13 @@ def relative_errors(found: dict[str, torch.Tensor], wanted: dict[str, torch.Tens
     return worst
 
 
-def _largest(tensor: torch.Tensor) -> float:
+def is_real_valued(tensor: torch.Tensor) -> bool:
+    """Whether its values are sizes that rounding moves; False for whole numbers and booleans."""
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
+def largest_of(tensor: torch.Tensor) -> float:
+    """Return the largest finite absolute value, 0 where there is none."""
     finite = tensor.double().abs() if not tensor.is_complex() else tensor.abs()
     finite = finite[finite.isfinite()]
     return float(finite.max()) if finite.numel() else 0.0
@@ -1263,12 +1276,14 @@ def child_together(job: dict[str, Any], clock: Clock, events: Events) -> dict[st
         del base
         gc.collect()
         stop_compile_workers()
-        before = captured()["graphs"]
+        graphs, before = captured()["graphs"], machine_state()
         blocks = {} if failed else rounds_of(ready, failed, settings, order, job["seconds"], clock, events)
+        others = others_at_work(before, machine_state()) if blocks else None
     first = ready.get(compiled[0]) if compiled else None
     return {
         "blocks": blocks, "failed": failed, "first": compiled[0] if first else None,
-        "warm_s": first.compile_s if first else None, "late_graphs": captured()["graphs"] - before,
+        "warm_s": first.compile_s if first else None, "late_graphs": captured()["graphs"] - graphs,
+        "others": others,
     }  # fmt: skip
 
 
@@ -1787,6 +1802,7 @@ class Comparison:
         self.plain: dict[str, Any] = {}
         self.plain_operators: dict[str, int] = {}
         self.runs: list[Blocks] = []
+        self.others: list[float] = []
 
     def run(self, began: float) -> Report:
         """Measure; UsageError for what cannot be meant."""
@@ -1897,7 +1913,8 @@ class Comparison:
     def look_inside(self, row: Row, variant: Variant, found: dict[str, Any], log: str) -> None:
         """Put graphs, breaks, recompiles and what really ran into a row."""
         inside = found["inside"]
-        row.operators = None if found["operators"] is None else sum(found["operators"].values())
+        sizes = max(1, len(self.settings.batches))
+        row.operators = None if found["operators"] is None else round(sum(found["operators"].values()) / sizes)
         if variant.kind == "plain":
             return
         row.graphs, row.graph_breaks = inside["graphs"], len(inside["breaks"])
@@ -1906,7 +1923,7 @@ class Comparison:
         row.recompile_reasons = "; ".join(inside["recompiles"]) or None
         row.ran = self.really_ran(variant, found)
         if variant.wants_cuda_graphs:
-            row.cuda_graphs = cuda_graphs_of(row.device or "cpu", inside.get("graph_skips", 0), found["replays"])
+            row.cuda_graphs = cuda_graphs_of(row.device or "cpu", inside.get("graph_skips", 0), found["replays"], sizes)
         notes = [text for pattern, text in LOG_NOTES if re.search(pattern, log)]
         row.note = "; ".join(notes) or None
 
@@ -1987,6 +2004,8 @@ class Comparison:
             if found["first"] is not None:
                 row = self.rows[found["first"]]
                 set_compile(row, "warm", [*row.samples_compile_warm_s, found["warm_s"]])
+            if found["others"] is not None:
+                self.others.append(found["others"])
             if found["late_graphs"]:
                 self.warn(f"{found['late_graphs']} graph(s) were compiled while steps were timed")
         self.runs.append(blocks)
@@ -2091,8 +2110,11 @@ class Comparison:
             row.pick_note = " | ".join(dict.fromkeys(notes)) or None
         after = machine_state()
         report.environment["machine"] = {"before": before, "after": after}
+        report.environment["machine"]["others_cores"] = self.others
         cores = os.cpu_count() or 1
-        if before.get("load", 0.0) > 0.5 * cores:
+        if self.others and (most := max(self.others)) > BUSY_CORES:
+            self.warn(f"the machine was busy: other programs kept up to {most:.1f} of {cores} cores at work")
+        elif not self.others and before.get("load", 0.0) > 0.5 * cores:
             self.warn(f"the machine was busy at the start: load {before['load']:.1f} on {cores} cores")
         stolen, spent = (after.get(key, 0.0) - before.get(key, 0.0) for key in ("steal_s", "all_s"))
         if spent > 0 and stolen / spent > 0.02:
@@ -2122,12 +2144,12 @@ def work_of(operators: dict[str, int]) -> dict[str, int]:
     return {name: n for name, n in operators.items() if name not in ("aten::ones_like", "aten::add_")}
 
 
-def cuda_graphs_of(device: str, skips: int, replays: int | None) -> str:
-    """Return whether CUDA graphs were replayed in a step, or why not."""
+def cuda_graphs_of(device: str, skips: int, replays: int | None, sizes: int = 1) -> str:
+    """Return whether CUDA graphs were replayed in a cycle over ``sizes`` batch sizes, or why not."""
     if not device.startswith("cuda"):
         return f"no: the device is {device}"
     if replays:
-        return f"in part: {replays} replay(s) a step, {skips} graph(s) skipped" if skips else "replayed"
+        return f"in part: {replays / sizes:.3g} replay(s) a step, {skips} graph(s) skipped" if skips else "replayed"
     return f"no: skipped {skips} time(s)" if skips else "no: none was replayed"
 
 
@@ -2140,15 +2162,29 @@ def set_compile(row: Row, start: str, samples: list[float]) -> None:
 
 
 def machine_state() -> dict[str, float]:
-    """Return load average and the processor seconds that the host gave to others, where the system tells."""
-    state: dict[str, float] = {}
+    """Return load average and processor seconds, where the system tells.
+
+    Of the machine since it started: ``busy_s`` at work, ``steal_s`` that the host gave to others, ``all_s`` in all.
+    ``own_s`` are those of this process; ``clock_s`` is the time.
+    """
+    state: dict[str, float] = {"clock_s": time.monotonic(), "own_s": time.process_time()}
     with contextlib.suppress(OSError, AttributeError):
         state["load"] = os.getloadavg()[0]
     with contextlib.suppress(OSError, IndexError, ValueError):
         ticks = [int(v) for v in Path("/proc/stat").read_text().splitlines()[0].split()[1:]]
         unit = os.sysconf("SC_CLK_TCK")
-        state["steal_s"], state["all_s"] = ticks[7] / unit, sum(ticks[:8]) / unit
+        user, nice, system, idle, wait, irq, soft, steal = (tick / unit for tick in ticks[:8])
+        state["busy_s"], state["steal_s"] = user + nice + system + irq + soft, steal
+        state["all_s"] = state["busy_s"] + idle + wait + steal
     return state
+
+
+def others_at_work(before: Mapping[str, float], after: Mapping[str, float]) -> float | None:
+    """Return how many cores other programs kept at work between two states, or None where the system does not tell."""
+    if "busy_s" not in before or "busy_s" not in after:
+        return None
+    busy, own, clock = (after[key] - before[key] for key in ("busy_s", "own_s", "clock_s"))
+    return max(0.0, busy - own) / clock if clock > 0 else None
 
 
 def spec_of(factory: str | Callable[..., Any]) -> str:
@@ -2166,6 +2202,17 @@ def spec_of(factory: str | Callable[..., Any]) -> str:
     if module is not None and getattr(module, "__package__", None) and Path(path).with_name("__init__.py").is_file():
         return f"{factory.__module__}:{name}"  # inside a package, where relative imports must hold
     return f"{path}:{name}"
+
+
+def check_optimizer(name: str) -> None:
+    """Raise UsageError where ``name`` is no optimizer of torch.optim that a plain training step can call."""
+    found, base = getattr(torch.optim, name, None), torch.optim.Optimizer
+    if not inspect.isclass(found) or not issubclass(found, base) or found is base:
+        raise UsageError(f"--optimizer {name}: torch.optim has no such optimizer (AdamW, SGD, ...)")
+    kind: Any = found
+    closure = inspect.signature(kind.step).parameters.get("closure")
+    if closure is not None and closure.default is inspect.Parameter.empty:
+        raise UsageError(f"--optimizer {name}: its step() wants a closure and runs the model itself; take another")
 
 
 def check_settings(settings: Settings) -> None:
@@ -2187,8 +2234,7 @@ def check_settings(settings: Settings) -> None:
     if any(size < 1 for size in settings.batches):
         raise UsageError("--batches: wants sizes of 1 or more")
     if settings.optimizer is not None:
-        if not inspect.isclass(getattr(torch.optim, settings.optimizer, None)):
-            raise UsageError(f"--optimizer {settings.optimizer}: torch.optim has no such class (AdamW, SGD, ...)")
+        check_optimizer(settings.optimizer)
         settings.training = True
     if settings.training and settings.inference_mode:
         raise UsageError("--inference-mode does not go with training")
@@ -2364,7 +2410,10 @@ def remarks(report: Report) -> list[str]:
         if row.recompile_reasons:
             lines.append(f"{row.variant}: recompiles: {row.recompile_reasons}")
         if row.status == "ok" and row.resolved is False and row.variant not in ("eager", AGAIN):
-            lines.append(f"{row.variant}: the interval is wider than the margin of {report.settings.margin:.0%}")
+            lines.append(
+                f"{row.variant}: the interval reaches beyond the margin of {report.settings.margin:.3g}; "
+                "more --processes and --seconds could tell"
+            )
     if any((row.page_faults or 0) >= MANY_FAULTS for row in report.rows):
         lines.append(
             "page faults: the C allocator gives memory back to the system and takes it again in each step, which costs "
@@ -2403,13 +2452,14 @@ def as_markdown(report: Report) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def write_csv(report: Report, path: str) -> None:
-    """Write every column but the samples."""
+def as_csv(report: Report) -> str:
+    """The rows as CSV, with every column but the samples."""
     names = [item.name for item in fields(Row) if not item.name.startswith("samples_")]
-    with Path(path).open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(names)
-        writer.writerows([getattr(row, name) for name in names] for row in report.rows)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows([getattr(row, name) for name in names] for row in report.rows)
+    return text.getvalue()
 
 
 # ================================================================ the command line
@@ -2449,7 +2499,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--keep-memory", action="store_true", help="the C allocator (glibc) keeps freed memory")
     made.add_argument("--seed", type=whole, default=0)
     made.add_argument("--json", metavar="FILE", help="write everything, with every sample; - for standard output")
-    made.add_argument("--csv", metavar="FILE", help="write the rows")
+    made.add_argument("--csv", metavar="FILE", help="write the rows without samples; - for standard output")
     made.add_argument("--markdown", metavar="FILE", help="write the tables; - for standard output")
     made.add_argument("--quiet", action="store_true", help="no progress on standard error")
     return made
@@ -2472,30 +2522,44 @@ def settings_of(given: argparse.Namespace) -> Settings:
     })  # fmt: skip
 
 
-def check_place(path: str | None) -> None:
-    """Raise UsageError where a file that is to be written can't be: better now than after minutes."""
-    if path in (None, "-"):
-        return
-    target = Path(str(path))
-    folder = target.resolve().parent
-    if target.is_dir() or not folder.is_dir():
-        raise UsageError(f"{path}: {'is a folder' if target.is_dir() else 'there is no such folder'}")
-    if not os.access(target if target.exists() else folder, os.W_OK):
-        raise UsageError(f"{path}: may not be written")
+#: The options that write a report somewhere.
+WRITERS: dict[str, Callable[[Report], str]] = {
+    "json": lambda report: json.dumps(report.as_json(), allow_nan=False, indent=1) + "\n",
+    "csv": as_csv,
+    "markdown": as_markdown,
+}
+
+
+def check_places(given: argparse.Namespace) -> None:
+    """Raise UsageError where what is to be written can't be, or would cost something else: better now than later."""
+    taken: dict[Path | str, str] = {Path(given.model.rpartition(":")[0]).resolve(): "MODEL"} if given.model else {}
+    for option in WRITERS:
+        path = getattr(given, option)
+        if path is None:
+            continue
+        target = Path(path)
+        folder = target.resolve().parent
+        place: Path | str = path if path == "-" else target.resolve()
+        if place in taken:
+            what = "standard output" if path == "-" else path
+            raise UsageError(f"--{option} {path}: {what} is taken by {taken[place]}; name another file")
+        taken[place] = f"--{option}"
+        if path == "-":
+            continue
+        if target.is_dir() or not folder.is_dir():
+            raise UsageError(f"{path}: {'is a folder' if target.is_dir() else 'there is no such folder'}")
+        if not os.access(target if target.exists() else folder, os.W_OK):
+            raise UsageError(f"{path}: may not be written")
 
 
 def emit(report: Report, given: argparse.Namespace) -> None:
     """Write what was asked for; the table goes to standard output unless something else does."""
-    if "-" not in (given.json, given.markdown):
+    places = {option: getattr(given, option) for option in WRITERS if getattr(given, option) is not None}
+    if "-" not in places.values():
         print(as_text(report), flush=True)
-    if given.json:
-        text = json.dumps(report.as_json(), allow_nan=False, indent=1)
-        sys.stdout.write(text + "\n") if given.json == "-" else Path(given.json).write_text(text + "\n", "utf-8")
-    if given.markdown:
-        text = as_markdown(report)
-        sys.stdout.write(text) if given.markdown == "-" else Path(given.markdown).write_text(text, "utf-8")
-    if given.csv:
-        write_csv(report, given.csv)
+    for option, path in places.items():
+        text = WRITERS[option](report)
+        sys.stdout.write(text) if path == "-" else Path(path).write_text(text, "utf-8")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -2515,8 +2579,7 @@ def main(arguments: Sequence[str]) -> int:
             if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) != signal.SIG_IGN:
                 signal.signal(getattr(signal, name), signal.default_int_handler)
     try:
-        for path in (given.json, given.csv, given.markdown):
-            check_place(path)
+        check_places(given)
         report = measure(settings_of(given), progress, start)
     except UsageError as error:
         print(f"compare_backends.py: {error}", file=sys.stderr)
