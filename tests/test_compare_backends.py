@@ -489,6 +489,26 @@ def test_a_step_is_timed_as_torch_times_it() -> None:
     assert 0.9 < statistics.median(ratios) < 1.1
 
 
+def test_whether_it_ran_is_told_by_the_operators() -> None:
+    comparison = tool.Comparison(Settings(), lambda text: None)
+    comparison.plain_operators = {"aten::addmm": 2, "aten::relu": 1}
+    comparison.report.environment = {"device": "cpu"}
+
+    def ran(variant: Variant, operators: dict[str, int], graphs: int = 1) -> str:
+        inside = {"graphs": graphs, "graph_skips": 0}
+        return comparison.really_ran(variant, {"inside": inside, "operators": operators, "replays": None})
+
+    fewer, same = {"aten::addmm": 2}, {"aten::addmm": 2, "aten::relu": 1}
+    for variant in (Variant("w", "wrap", "w.py:w"), Variant("i", "backend", "inductor")):
+        assert ran(variant, fewer) == "yes"
+        assert ran(variant, same).startswith("yes, but it replaced no operator")
+    custom = Variant("c", "custom", "c.py:c")
+    assert ran(custom, fewer) == "yes"
+    assert ran(custom, same).startswith("no: fell back")
+    assert ran(custom, fewer, graphs=0).startswith("no: Dynamo captured no graph")
+    assert ran(Variant("aot_eager", "backend", "aot_eager"), same) == "yes"
+
+
 def burn(seconds: float) -> None:
     """Keep this process at work for so much processor time."""
     end = time.process_time() + seconds

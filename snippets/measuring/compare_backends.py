@@ -1929,8 +1929,10 @@ class Comparison:
 
     def really_ran(self, variant: Variant, found: dict[str, Any]) -> str:
         """Return "yes", or "no" with the reason: a silent fall-back gives right results and says nothing."""
+        same = found["operators"] and work_of(found["operators"]) == work_of(self.plain_operators)
+        unchanged = "yes, but it replaced no operator: every one of them runs as in eager"
         if variant.kind == "wrap":
-            return "yes"
+            return unchanged if same else "yes"
         if found["inside"]["graphs"] == 0:
             return "no: Dynamo captured no graph, the model ran as it is"
         if variant.target == "cudagraphs" and variant.kind == "backend":
@@ -1939,9 +1941,8 @@ class Comparison:
             return reason if reason.startswith("no") else "yes"
         if variant.kind == "backend" and OPERATOR_BY_OPERATOR.fullmatch(variant.target):
             return "yes"
-        same = found["operators"] and work_of(found["operators"]) == work_of(self.plain_operators)
         if same and variant.kind == "backend" and variant.target == "inductor":
-            return "yes, but it replaced no operator: every one of them runs as in eager"
+            return unchanged
         return "no: fell back, every operator runs as in eager" if same else "yes"
 
     # ---- together
