@@ -75,8 +75,10 @@ def _row_of(term: dict[str, Any], rows: list[Row]) -> Row | None:
 
 def _value(term: dict[str, Any], view: View | None, language: Language) -> str:
     not_recorded = f'<span class="muted">{labels.message("t_not_recorded", language)}</span>'
-    if "snippet" not in term or view is None or not view.ok:
+    if "snippet" not in term or view is None:
         return not_recorded
+    if not view.ok:
+        return blocks.status_badge(view.record.status, language)
     row = _row_of(term, view.record.rows)
     if row is None:
         # "Never" and "unavailable" are answers too, and say more than "no record".

@@ -396,6 +396,544 @@ def pick(rows: list[Row], language: Language, *, start: str = "warm", workload: 
     return sentences
 
 
+# ---- chapter: inductor ------------------------------------------------------------------------------------------
+
+
+def _interval_of(row: Row, low: str, high: str, unit: str, like: float) -> str:
+    """The interval of a row, or a dash where it has none."""
+    ends = _value(row, low), _value(row, high)
+    return DASH if ends[0] is None or ends[1] is None else interval(ends[0], ends[1], unit, like=like)
+
+
+@rule
+def memory_floor(rows: list[Row], language: Language) -> list[str]:
+    """How many times the time of a plain copy the chains take on the largest tensor."""
+    known = [row for row in rows if _value(row, "floor_ratio") is not None and _value(row, "tensor_kib") is not None]
+    if not known:
+        return []
+    largest = max(float(row["tensor_kib"]) for row in known)
+    sentences = []
+    for row in known:
+        if row["tensor_kib"] != largest:
+            continue
+        ratio = float(row["floor_ratio"])
+        sentences.append(
+            labels.message(
+                "v_floor",
+                language,
+                fused=labels.name_of("series", row.get("series"), language),
+                size=quantity(largest, "kib"),
+                place=labels.name_of("place", row.get("place"), language),
+                ratio=quantity(ratio, "ratio"),
+                interval=_interval_of(row, "floor_low", "floor_high", "ratio", ratio),
+            )
+        )
+    return sentences
+
+
+@rule
+def compile_phases(rows: list[Row], language: Language) -> list[str]:
+    """Which phase takes most of each start, and what a warm start saves."""
+    sentences, totals = [], {}
+    for total in rows:
+        whole = _value(total, "total_s")
+        if total.get("kind") != "compile_total" or whole is None:
+            continue
+        start = total.get("start")
+        totals[start] = whole
+        phases = [
+            row
+            for row in rows
+            if row.get("kind") == "compile_phase" and row.get("start") == start and _value(row, "share") is not None
+        ]
+        if not phases:
+            continue
+        most = max(phases, key=lambda row: float(row["share"]))
+        sentences.append(
+            labels.message(
+                "v_phase_most",
+                language,
+                start=_name(total, language, "start"),
+                total=quantity(whole, "s"),
+                phase=_name(most, language, "phase"),
+                share=quantity(float(most["share"]), "share"),
+            )
+        )
+    if "cold" in totals and "warm" in totals and totals["cold"] > 0:
+        share = quantity(totals["warm"] / totals["cold"], "share")
+        sentences.append(labels.message("v_phase_saved", language, ratio=share))
+    return [sentence[:1].upper() + sentence[1:] for sentence in sentences]
+
+
+@rule
+def kernel_counter(rows: list[Row], language: Language, *, setting: str = "default") -> list[str]:
+    """Where torch's counter of generated kernels is not the number of kernels in the code."""
+    sentences = []
+    for row in rows:
+        counter, kernels, loops = (_value(row, name) for name in ("generated_counter", "kernels", "loop_nests"))
+        if row.get("setting") != setting or counter is None or kernels is None or loops is None or counter == kernels:
+            continue
+        sentences.append(
+            labels.message(
+                "v_counter",
+                language,
+                case=_name(row, language, "case"),
+                counter=number(counter),
+                kernels=labels.message("v_counter_kernels", language, count=round(kernels), n=number(kernels)),
+                loops=labels.message("v_counter_loops", language, count=round(loops), n=number(loops)),
+            )
+        )
+    return sentences
+
+
+@rule
+def fusion_worth(rows: list[Row], language: Language) -> list[str]:
+    """What inlining and fusion are each worth: the speed-up of every setting, one sentence a function."""
+    cases: dict[str, list[str]] = {}
+    for row in rows:
+        if row.get("kind") == "kernel_time" and row.get("verdict") and _value(row, "speedup_ratio") is not None:
+            words = _pair(_name(row, language, "setting"), _ratio(row, language), language)
+            cases.setdefault(_name(row, language, "case"), []).append(words)
+    return [
+        labels.message("v_setting", language, case=case, names=_list(names, language)) for case, names in cases.items()
+    ]
+
+
+@rule
+def modes_against_default(rows: list[Row], language: Language) -> list[str]:
+    """Which modes make a call faster than the default mode, which slower, and where CUDA graphs were left out."""
+    groups: dict[str, list[str]] = {"faster": [], "slower": [], "no difference": []}
+    skipped = []
+    for row in rows:
+        ratio = _value(row, "against_default_ratio")
+        if _value(row, "graph_skips"):
+            skipped.append(_name(row, language, "mode"))
+        if ratio is None or row.get("verdict_default") not in groups:
+            continue
+        ends = _interval_of(row, "against_default_low", "against_default_high", "ratio", ratio)
+        detail = labels.message("with_interval", language, value=quantity(ratio, "ratio"), interval=ends)
+        groups[row["verdict_default"]].append(_pair(_name(row, language, "mode"), detail, language))
+    if not any(groups.values()):
+        return []
+    keys = {"faster": "v_mode_faster", "slower": "v_mode_slower", "no difference": "v_mode_same"}
+    sentences = [] if groups["faster"] else [labels.message("v_mode_none", language)]
+    for verdict_, names in groups.items():
+        if names:
+            sentences.append(labels.message(keys[verdict_], language, names=_list(names, language)))
+    if skipped:
+        sentences.append(labels.message("v_mode_skips", language, names=labels.listing(skipped, language)))
+    return sentences
+
+
+# ---- end of chapter: inductor -----------------------------------------------------------------------------------
+
+
+# ---- chapter: eager ---------------------------------------------------------------------------------------------
+
+
+@rule
+def launch_matters(rows: list[Row], language: Language) -> list[str]:
+    """Where the launch of each operator stops to matter: the sizes at which it is a half and a tenth."""
+    sentences = []
+    for row in rows:
+        if row.get("kind") != "crossing" or not data.row_ok(row) or "half_elements" not in row:
+            continue
+        op = _name(row, language, "op")
+        half, low, high, tenth = (
+            _value(row, f"{name}_elements") for name in ("half", "half_low", "half_high", "tenth")
+        )
+        if half is None or low is None or high is None:
+            sentences.append(labels.message("v_no_half", language, op=op))
+            continue
+        words = {"op": op, "half": count(half), "interval": f"{count(low)}{DASH}{count(high)}"}
+        if tenth is None:
+            sentences.append(labels.message("v_half", language, **words))
+        else:
+            sentences.append(labels.message("v_half_tenth", language, tenth=count(tenth), **words))
+    return sentences
+
+
+@rule
+def sum_of_terms(rows: list[Row], language: Language) -> list[str]:
+    """Whether the operators of a step, each timed alone, add up to the step."""
+    sentences = []
+    for row in rows:
+        step, total, ratio = (_value(row, name) for name in ("step_us", "sum_us", "sum_ratio"))
+        low, high = _value(row, "sum_low_ratio"), _value(row, "sum_high_ratio")
+        if row.get("kind") != "whole" or step is None or total is None or ratio is None or low is None or high is None:
+            continue
+        sentences.append(
+            labels.message(
+                "v_sum",
+                language,
+                form=labels.name_of("form", row.get("form"), language),
+                step=quantity(step, "us"),
+                m=number(row["m"]),
+                sum=quantity(total, "us"),
+                ratio=quantity(ratio, "ratio"),
+                interval=interval(low, high, "ratio", like=ratio),
+            )
+        )
+    return sentences
+
+
+@rule
+def profiled_step(rows: list[Row], language: Language) -> list[str]:
+    """What of a recorded step lies inside operators and what between them, and the step without the profiler."""
+    for row in rows:
+        total, inside, between, plain = (
+            _value(row, name) for name in ("phase_us", "inside_us", "between_us", "plain_us")
+        )
+        if total is None or inside is None or between is None or plain is None:
+            continue
+        return [
+            labels.message(
+                "v_profile",
+                language,
+                total=quantity(total, "us"),
+                inside=quantity(inside, "us"),
+                operators=number(row["operators"]),
+                between=quantity(between, "us"),
+                plain=quantity(plain, "us"),
+            )
+        ]
+    return []
+
+
+@rule
+def tools_left(rows: list[Row], language: Language) -> list[str]:
+    """How many tools of debugging each back end leaves as they are, changes, or takes away."""
+    tools = [row for row in rows if row.get("kind") == "debug_tool" and data.row_ok(row)]
+    sentences = []
+    for backend in ("eager", "aot_eager", "inductor"):
+        outcomes = [row.get(f"outcome_{backend}") for row in tools]
+        if not tools or None in outcomes:
+            continue
+        kept, changed = outcomes.count("works"), outcomes.count("splits") + outcomes.count("recompiles")
+        sentences.append(
+            labels.message(
+                "v_tools",
+                language,
+                name=_name({"backend": backend}, language),
+                n=number(len(outcomes)),
+                kept=number(kept),
+                changed=number(changed),
+                lost=number(len(outcomes) - kept - changed),
+            )
+        )
+    return sentences
+
+
+# ---- chapter: aot_eager -----------------------------------------------------------------------------------------
+
+
+@rule
+def setup_cost(rows: list[Row], language: Language, *, case: str | None = None) -> list[str]:
+    """T_setup of each back end, in every case or in one; none where its interval holds 0."""
+    sentences = []
+    for row in rows:
+        setup, low, high = (_value(row, name) for name in ("setup_us", "setup_low_us", "setup_high_us"))
+        if row.get("kind") != "fit" or setup is None or low is None or high is None:
+            continue
+        if case is not None and row.get("case") != case:
+            continue
+        sentences.append(
+            labels.message(
+                "v_setup" if low > 0 else "v_setup_none",
+                language,
+                name=_name(row, language),
+                case=labels.name_of("case", row.get("case"), language),
+                setup=quantity(setup, "us"),
+                interval=interval(low, high, "us", like=setup),
+            )
+        )
+    return sentences
+
+
+@rule
+def ladder(rows: list[Row], language: Language) -> list[str]:
+    """In how many trials the first broken rung named the layer with the fault, and in which it did not."""
+    trials = [row for row in rows if row.get("kind") == "found" and data.row_ok(row)]
+    if not trials:
+        return []
+    wrong = [labels.name_of("fault", row.get("fault"), language) for row in trials if not row.get("agrees")]
+    right = number(len(trials) - len(wrong))
+    sentences = [labels.message("v_ladder", language, count=len(trials), right=right, n=number(len(trials)))]
+    if wrong:
+        sentences.append(labels.message("v_ladder_wrong", language, names=labels.listing(wrong, language)))
+    return sentences
+
+
+@rule
+def case_steps(rows: list[Row], language: Language, *, case: str | None = None) -> list[str]:
+    """``fastest_step`` for the rows of one case."""
+    return fastest_step([row for row in rows if case is None or row.get("case") == case], language)
+
+
+# ---- chapters: cudagraphs, choosing ----
+
+
+@rule
+def compile_in_steps(rows: list[Row], language: Language, *, backend: str = "inductor") -> list[str]:
+    """How many steps of the model without compiling one compile takes as long as: what a compile costs, in steps."""
+    plain = next((row for row in rows if row.get("backend") == "none"), {})
+    chosen = next((row for row in rows if row.get("backend") == backend), {})
+    step_us, cold_s, warm_s = (
+        _value(row, name) if row else None
+        for row, name in ((plain, "step_us"), (chosen, "compile_cold_s"), (chosen, "compile_warm_s"))
+    )
+    if not step_us or not cold_s:
+        return []
+    name, cold = _name(chosen, language), count(cold_s * 1e6 / step_us)
+    if not warm_s:
+        return [labels.message("v_compile_steps_cold", language, name=name, cold=cold)]
+    warm = count(warm_s * 1e6 / step_us)
+    return [labels.message("v_compile_steps", language, name=name, cold=cold, warm=warm)]
+
+
+@rule
+def worked_order(
+    rows: list[Row],
+    language: Language,
+    *,
+    steps: int = 10_000,
+    start: str = "cold",
+    workload: str = "inference",
+    variant: str = "inductor",
+    model: str | None = None,
+) -> list[str]:
+    """One order done as a sum: compile time, what a step saves, R and N*, for ``steps`` steps from a ``start`` cache.
+
+    Of the rows of compare_backends those of ``workload`` (and of ``model``, where a file has several): ``variant``
+    against "eager", which there is the model without compiling.
+    """
+    if start not in ("cold", "warm"):
+        raise PageError(f"worked_order: start = {start!r}: wants cold or warm")
+    fitting = [
+        row for row in rows if str(row.get("workload", "")).startswith(workload) and model in (None, row.get("model"))
+    ]
+    plain = next((row for row in fitting if row.get("variant") == "eager"), {})
+    chosen = next((row for row in fitting if row.get("variant") == variant), {})
+    eager_us, step_us, saved_us, cost_s, ratio = (
+        _value(row, name) if row else None
+        for row, name in (
+            (plain, "step_us"),
+            (chosen, "step_us"),
+            (chosen, "saved_us"),
+            (chosen, f"compile_{start}_s"),
+            (chosen, "speedup_ratio"),
+        )
+    )
+    if eager_us is None or step_us is None or saved_us is None or ratio is None or not cost_s:
+        return []
+    head = labels.message(
+        "v_order_head",
+        language,
+        model=labels.name_of("model", chosen["model"], language),
+        workload=labels.name_of("workload", chosen["workload"], language),
+        steps=number(steps),
+        start=labels.message({"cold": "v_order_cold", "warm": "v_order_warm"}[start], language),
+    )
+    head = head[:1].upper() + head[1:]
+    if chosen.get("verdict") != "faster" or saved_us <= 0:
+        slower = chosen.get("verdict") == "slower"
+        verdict_ = labels.message("v_order_word_slower" if slower else "v_order_word_same", language)
+        return [head, labels.message("v_order_never", language, verdict=verdict_, ratio=_ratio(chosen, language))]
+    cost, saved = quantity(cost_s, "s"), quantity(saved_us, "us")
+    r = saved_us * 1e-6 * steps / cost_s
+    done = labels.message(
+        "v_order_sum", language, cost=cost, step=quantity(step_us, "us"), eager=quantity(eager_us, "us"), saved=saved
+    )
+    n = count(math.ceil(cost_s * 1e6 / saved_us))
+    result = labels.message("v_order_r", language, saved=saved, steps=number(steps), cost=cost, r=number(r), n=n)
+    return [head, done, result, labels.message("v_order_pays" if r > 1 else "v_order_not", language)]
+
+
+def _strategies(rows: Sequence[Row]) -> list[Row]:
+    """The wholes of the strategies against changing sizes that compile something."""
+    found = [row for row in rows if row.get("kind") == "strategy" and _value(row, "compile_all_s")]
+    return [row for row in found if row.get("compiles")]
+
+
+@rule
+def recompile_cost(rows: list[Row], language: Language) -> list[str]:
+    """How often each strategy compiles, and what that costs together."""
+    sentences = []
+    for row in _strategies(rows):
+        name, everything = _name(row, language, "strategy"), quantity(float(row["compile_all_s"]), "s")
+        later = _value(row, "recompile_s")
+        if later is None:
+            words = labels.message("v_recompiles_one", language, name=name, all=everything)
+        else:
+            words = labels.message(
+                "v_recompiles",
+                language,
+                name=name,
+                k=number(int(row["compiles"])),
+                all=everything,
+                first=quantity(float(row["first_compile_s"]), "s"),
+                later=quantity(later, "s"),
+            )
+        sentences.append(words[:1].upper() + words[1:])
+    return sentences
+
+
+@rule
+def recompile_total(rows: list[Row], language: Language, *, steps: int = 10_000) -> list[str]:
+    """Which strategy has the least total time over ``steps`` steps, all its compiles counted."""
+    totals = []
+    for row in rows:
+        compile_s, step_us = _value(row, "compile_all_s"), _value(row, "step_us")
+        if row.get("kind") == "strategy" and compile_s is not None and step_us is not None:
+            totals.append((compile_s + steps * step_us * 1e-6, _name(row, language, "strategy")))
+    if len(totals) < 2:
+        return []
+    (best, name), *rest = sorted(totals)
+    first = labels.message("v_total_best", language, steps=number(steps), name=name, total=quantity(best, "s"))
+    others = _list([_pair(other, quantity(total, "s"), language) for total, other in rest], language)
+    return [first, labels.message("v_total_rest", language, names=others)]
+
+
+@rule
+def recompile_limit(rows: list[Row], language: Language) -> list[str]:
+    """How many graphs a function keeps when sizes keep coming, static and by default."""
+    most: dict[str, tuple[float, float]] = {}
+    for row in rows:
+        seen, compiles = _value(row, "sizes_seen"), _value(row, "compiles")
+        if row.get("kind") == "limit" and seen is not None and compiles is not None:
+            most[str(row["strategy"])] = max(most.get(str(row["strategy"]), (0.0, 0.0)), (seen, compiles))
+    if not {"static", "default"} <= set(most):
+        return []
+    sizes, static, default = (number(round(n)) for n in (*most["static"], most["default"][1]))
+    return [labels.message("v_limit", language, sizes=sizes, static=static, default=default)]
+
+
+@rule
+def nothing_recorded(rows: list[Row], language: Language) -> list[str]:
+    """What asking for CUDA graphs did on CPU tensors: how many ways said nothing, warned, raised."""
+    asked = [row for row in rows if "cudagraph_skips" in row and data.row_ok(row)]
+    raised = [row for row in asked if row.get("error") != "nothing raised"]
+    warned = [row for row in asked if row not in raised and row.get("warning") != "nothing logged"]
+    silent = [row for row in asked if row not in raised and row not in warned]
+    # A way that neither raised nor skipped has recorded something: then this sentence would be false.
+    if not asked or any(not row.get("cudagraph_skips") for row in (*warned, *silent)):
+        return []
+    ways, quiet, loud, broken = (number(len(group)) for group in (asked, silent, warned, raised))
+    return [labels.message("v_on_cpu", language, ways=ways, silent=quiet, warned=loud, raised=broken)]
+
+
+@rule
+def graph_gain(rows: list[Row], language: Language) -> list[str]:
+    """What one launch instead of m saves, for the longest chain of each amount of work."""
+    sentences = []
+    parts = [row for row in rows if row.get("kind") == "parts" and _value(row, "speedup_ratio") is not None]
+    for work in dict.fromkeys(row.get("work") for row in parts):
+        row = max((row for row in parts if row.get("work") == work), key=lambda row: float(row["m"]))
+        chains = {
+            point.get("way"): _value(point, "chain_us")
+            for point in rows
+            if point.get("kind") == "point"
+            and (point.get("work"), point.get("m"), point.get("clock")) == (work, row["m"], "complete")
+        }
+        one, graph, low, high = (
+            *(chains.get(way) for way in ("one by one", "one graph")),
+            *(_value(row, name) for name in ("speedup_low", "speedup_high")),
+        )
+        if one is None or graph is None or low is None or high is None:
+            continue
+        ratio = float(row["speedup_ratio"])
+        sentences.append(
+            labels.message(
+                "v_graph",
+                language,
+                m=number(row["m"]),
+                work=labels.name_of("work", work, language),
+                one=quantity(one, "us"),
+                graph=quantity(graph, "us"),
+                ratio=quantity(ratio, "ratio"),
+                interval=interval(low, high, "ratio", like=ratio),
+            )
+        )
+    return sentences
+
+
+# ---- end of chapters: cudagraphs, choosing ----
+
+
+# ---- chapters: scenarios, misconceptions ----
+
+
+@rule
+def claim(rows: list[Row], language: Language, *, claim: str) -> list[str]:
+    """Whether a claim holds, by how many of its cases came out as it says."""
+    found = [row for row in rows if row.get("kind") == "claim" and row.get("claim") == claim]
+    if not found:
+        return []  # a record from before this claim was tried
+    row = found[0]
+    if not data.row_ok(row):
+        reason = escape(labels.note(str(row.get("note") or ""), language))
+        return [labels.message("v_claim_lost", language, reason=reason)]
+    keys = {"no": "v_claim_no", "in part": "v_claim_part", "yes": "v_claim_yes"}
+    cases, as_said = int(row["cases"]), int(row["as_said"])
+    return [labels.message(keys[str(row["holds"])], language, cases=number(cases), as_said=number(as_said))]
+
+
+@rule
+def claims(rows: list[Row], language: Language) -> list[str]:
+    """How many of the claims that were tried hold, hold in part, and do not."""
+    held = [str(row["holds"]) for row in rows if row.get("kind") == "claim" and data.row_ok(row)]
+    if not held:
+        return []
+    counts = {name: number(held.count(value)) for name, value in (("no", "no"), ("part", "in part"), ("yes", "yes"))}
+    return [labels.message("v_claims", language, claims=number(len(held)), **counts)]
+
+
+@rule
+def order_pays(
+    rows: list[Row], language: Language, *, steps: int, workload: str = "inference", model: str | None = None
+) -> list[str]:
+    """Whether compiling pays over ``steps`` steps of a model, from an empty and from a filled cache."""
+    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+        raise PageError(f"order_pays: steps = {steps!r}: wants a whole number of steps, at least 1")
+    sums: dict[str, list[str]] = {"compile_cold_s": [], "compile_warm_s": []}
+    for row in rows:
+        saved = _value(row, "saved_us")
+        if row.get("workload") != workload or model not in (None, row.get("model")) or saved is None:
+            continue
+        if row.get("variant") in ("eager", "eager again") or any(_value(row, column) is None for column in sums):
+            continue
+        name = _name(row, language, "variant")
+        for column, parts in sums.items():
+            # A saving inside the noise is none: times N it would look like a fortune.
+            if row.get("verdict") != "faster" or saved <= 0 or not row[column] > 0:
+                parts.append(labels.message("v_orders_never", language, name=name))
+                continue
+            r = saved * 1e-6 * steps / float(row[column])
+            key = "v_orders_pays" if r > 1 else "v_orders_short"
+            parts.append(labels.message(key, language, name=name, r=number(r)))
+    cold, warm = (_list(parts, language) for parts in sums.values())
+    if not cold:
+        return []
+    return [labels.message("v_orders", language, steps=number(steps), cold=cold, warm=warm)]
+
+
+@rule
+def container_start(rows: list[Row], language: Language, *, kept: str = "cache") -> list[str]:
+    """How long a start takes to its first answer: with nothing, with what is ``kept``, and without compiling."""
+    ready = {str(row.get("start")): _value(row, "ready_s") for row in rows}
+    if kept not in ready:
+        raise PageError(f"container_start: no start {kept!r} in the record{did_you_mean(kept, list(ready))}")
+    times = [ready.get(start) for start in ("empty", kept, "uncompiled")]
+    if any(time is None for time in times):
+        return []
+    empty, best, uncompiled = (quantity(float(time), "s") for time in times if time is not None)
+    what = labels.message("v_start_kept", language, what=labels.name_of("start", kept, language))
+    return [labels.message("v_start", language, empty=empty, kept=what, best=best, uncompiled=uncompiled)]
+
+
+# ---- end of chapters: scenarios, misconceptions ----
+
+
 def _parameters(rule: Rule) -> list[str]:
     return [p.name for p in inspect.signature(rule).parameters.values() if p.kind is inspect.Parameter.KEYWORD_ONLY]
 

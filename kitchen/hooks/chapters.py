@@ -16,7 +16,7 @@ _MENU = "menu.md"
 
 
 def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> Navigation:
-    """Append one section for each group of chapters to come."""
+    """Add each group of chapters to come to the section of its name, or as a section of its own."""
     if is_root(config):
         return nav
     menu = files.get_file_from_path(_MENU)
@@ -28,6 +28,11 @@ def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> Navigation:
             Link(f'{chapter[code]} <small class="ck-soon">{_SOON[code]}</small>', f"{menu.url}#{chapter['id']}")
             for chapter in group["chapters"]
         ]
-        if links:
+        written = next((item for item in nav.items if isinstance(item, Section) and item.title == group[code]), None)
+        if written is not None:
+            for link in links:
+                link.parent = written
+            written.children += links
+        elif links:
             nav.items.append(Section(group[code], list(links)))
     return nav
