@@ -545,7 +545,7 @@ def launch_matters(rows: list[Row], language: Language) -> list[str]:
         if half is None or low is None or high is None:
             sentences.append(labels.message("v_no_half", language, op=op))
             continue
-        words = {"op": op, "half": count(half), "interval": f"{count(low)}{DASH}{count(high)}"}
+        words: dict[str, Any] = {"op": op, "half": count(half), "interval": f"{count(low)}{DASH}{count(high)}"}
         if tenth is None:
             sentences.append(labels.message("v_half", language, **words))
         else:
@@ -884,8 +884,8 @@ def claims(rows: list[Row], language: Language) -> list[str]:
     held = [str(row["holds"]) for row in rows if row.get("kind") == "claim" and data.row_ok(row)]
     if not held:
         return []
-    counts = {name: number(held.count(value)) for name, value in (("no", "no"), ("part", "in part"), ("yes", "yes"))}
-    return [labels.message("v_claims", language, claims=number(len(held)), **counts)]
+    no, part, yes = (number(held.count(value)) for value in ("no", "in part", "yes"))
+    return [labels.message("v_claims", language, claims=number(len(held)), no=no, part=part, yes=yes)]
 
 
 @rule

@@ -146,6 +146,8 @@ def test_choices_without_effect_are_counted() -> None:
     alone, under = found["parts alone"], found["parts under an outer compile"]
     assert (alone["inner_graphs"], alone["outer_graphs"]) == (2, 0)
     assert (under["inner_graphs"], under["outer_graphs"]) == (0, 1)
+    assert found["built-in in place"]["inner_graphs"] == 0
+    assert found["built-in wrapped"]["inner_graphs"] == 1
     assert found["fast path"]["operators"] == 1
     assert found["no fast path"]["operators"] > 10
     assert all(row["max_rel_error"] < 1e-5 for row in found.values())

@@ -212,6 +212,8 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         "memory_reserved": lambda: 3 * 2**20,
         "max_memory_allocated": lambda: 2**20,
         "is_available": lambda: True,
+        "get_rng_state": lambda: None,
+        "set_rng_state": lambda state: None,
     }
     for name, value in pretended.items():
         monkeypatch.setattr(torch.cuda, name, value)

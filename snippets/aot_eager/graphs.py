@@ -43,9 +43,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch.fx import GraphModule
 
 Row = dict[str, Any]
-Graph = torch.fx.GraphModule
 
 BATCH, WIDTH = 16, 32
 BUDGET = 0.3
@@ -98,7 +98,7 @@ def worst_error(found: Sequence[torch.Tensor], wanted: Sequence[torch.Tensor]) -
 # ---------------------------------------------------------------- a back end that writes the graphs down
 
 
-def readable(graph: Graph) -> str:
+def readable(graph: GraphModule) -> str:
     """Return a graph as short Python: its forward, with shapes, without the places in memory."""
     code = graph.print_readable(print_output=False)
     # "f32[16, 32][32, 1]cpu" -> "f32[16, 32]": strides and device are the same all through.
@@ -108,7 +108,7 @@ def readable(graph: Graph) -> str:
     return "\n".join(re.sub(r";\s+\w+ = None(?:;.*)?$", "", line) for line in body)
 
 
-def operators(graph: Graph) -> int:
+def operators(graph: GraphModule) -> int:
     """Return how many calls a graph makes."""
     return sum(node.op in ("call_function", "call_method", "call_module") for node in graph.graph.nodes)
 
@@ -122,22 +122,22 @@ class Recorder:
         self.operators: dict[str, int] = {}
         self.saved: dict[str, torch.Tensor] = {}
 
-    def note(self, stage: str, graph: Graph) -> None:
+    def note(self, stage: str, graph: GraphModule) -> None:
         """Write a graph down."""
         self.code[stage], self.operators[stage] = readable(graph), operators(graph)
 
-    def compiler(self, stage: str) -> Callable[[Graph, Sequence[Any]], Callable[..., Any]]:
+    def compiler(self, stage: str) -> Callable[[GraphModule, Sequence[Any]], Callable[..., Any]]:
         """Return a compiler of one half: it notes the graph and runs it as it is."""
         from functorch.compile import make_boxed_func
 
-        def compile_half(graph: Graph, _: Sequence[Any]) -> Callable[..., Any]:
+        def compile_half(graph: GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
             self.note(stage, graph)
             boxed: Callable[..., Any] = make_boxed_func(graph.forward)
             return boxed
 
         return compile_half
 
-    def partition(self, joint: Graph, joint_inputs: Any, **more: Any) -> tuple[Graph, Graph]:
+    def partition(self, joint: GraphModule, joint_inputs: Any, **more: Any) -> tuple[GraphModule, GraphModule]:
         """Note the joint graph, have it cut, and note what the cut keeps."""
         from functorch.compile import default_partition, min_cut_rematerialization_partition
 
@@ -154,7 +154,7 @@ class Recorder:
                 self.saved[kept.name] = kept.meta["val"]
         return forward, backward
 
-    def __call__(self, graph: Graph, inputs: Sequence[torch.Tensor]) -> Callable[..., Any]:
+    def __call__(self, graph: GraphModule, inputs: Sequence[torch.Tensor]) -> Callable[..., Any]:
         from torch._dynamo.backends.common import aot_autograd
 
         self.note("dynamo", graph)

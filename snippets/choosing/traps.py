@@ -7,18 +7,22 @@
 # limit_s = 120
 # value = 40
 # ///
-"""Two choices that have no effect: back ends for parts under an outer torch.compile, any back end on the fast path.
+"""Choices that have no effect: parts under an outer torch.compile, built-in layers in place, the fast path.
 
 Nothing is timed, and no code is generated: the back ends here count the graphs that they get and run them as they are.
 
 Nested: a model of two parts, each compiled with a back end of its own, alone and under an outer ``torch.compile``. The
 outer one takes in the whole and the inner ones never see a graph.
 
+In place: ``layer.compile()`` on a layer of ``torch.nn`` itself. Dynamo leaves PyTorch's own frames alone, so nothing is
+captured; ``torch.compile(layer)`` puts a frame of its own around it.
+
 Fast path: in inference, nn.TransformerEncoderLayer is one operator (``aten._transformer_encoder_layer_fwd``); what is
 one operator, no back end can fuse. ``torch.backends.mha.set_fastpath_enabled(False)`` takes it apart.
 
 Columns
-    case               "parts alone", "parts under an outer compile", "fast path", "no fast path"
+    case               "parts alone", "parts under an outer compile", "built-in in place", "built-in wrapped",
+                       "fast path", "no fast path"
     written            the line that makes the difference
     status, note       "ok"
     device, threads    always "cpu"; CPU threads of torch
@@ -72,10 +76,36 @@ def difference(result: torch.Tensor, wanted: torch.Tensor) -> float:
     return float((result - wanted).abs().max() / wanted.abs().max())
 
 
+class Part(nn.Module):
+    """A linear layer and ReLU."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Shape (n, WIDTH) in and out."""
+        return self.linear(x).relu()
+
+
+def built_in(*, in_place: bool) -> Row:
+    """Compile a layer of torch.nn in place, or wrapped."""
+    torch._dynamo.reset()
+    layer, x, seen = nn.Linear(WIDTH, WIDTH).eval(), torch.randn(4, WIDTH), list[int]()
+    wanted = copy.deepcopy(layer)(x)
+    call: Callable[..., Any] = layer
+    if in_place:
+        layer.compile(backend=counting(seen))
+    else:
+        call = torch.compile(layer, backend=counting(seen))
+    error = difference(call(x), wanted)
+    return {"inner_graphs": len(seen), "outer_graphs": 0, "max_rel_error": error}
+
+
 def nested(*, outer: bool) -> Row:
     """Compile the two parts with back ends of their own, and the whole where ``outer``."""
     torch._dynamo.reset()
-    model = nn.Sequential(nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU()), nn.Linear(WIDTH, WIDTH)).eval()
+    model = nn.Sequential(Part(), Part()).eval()
     x = torch.randn(4, WIDTH)
     wanted = copy.deepcopy(model)(x)
     inner_seen: list[int] = []
@@ -109,6 +139,8 @@ CASES: dict[str, tuple[Callable[[], Row], str]] = {
         lambda: nested(outer=True),
         "part.compile(backend=mine); torch.compile(model, backend=other)(x)",
     ),
+    "built-in in place": (lambda: built_in(in_place=True), "nn.Linear(...).compile(backend=mine)"),
+    "built-in wrapped": (lambda: built_in(in_place=False), "torch.compile(nn.Linear(...), backend=mine)"),
     "fast path": (lambda: encoder(fast_path=True), "layer.eval()(x)"),
     "no fast path": (
         lambda: encoder(fast_path=False),

@@ -228,12 +228,12 @@ def child_parts(job: Row) -> Row:
         for work, m, way, clock in order.sample(list(samples), k=len(samples)):
             call, kernels = calls[work, m, way]
             if clock == "complete":
-                seconds = complete_s(call, numbers[work, m, way], job["threads"])
+                taken_s = complete_s(call, numbers[work, m, way], job["threads"])
             elif clock == "enqueue":
-                seconds = enqueue_s(call)
+                taken_s = enqueue_s(call)
             else:
-                seconds = device_s(call, kernels, host[work, m, way])
-            samples[work, m, way, clock].append(seconds)
+                taken_s = device_s(call, kernels, host[work, m, way])
+            samples[work, m, way, clock].append(taken_s)
     return {"parts": parts, "samples": [[*key, values] for key, values in samples.items()]}
 
 

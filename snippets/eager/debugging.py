@@ -285,7 +285,11 @@ class Stopping(Model):
 def stopped_frames(variant: str, device: str) -> list[types.FrameType]:
     """Return the frames in which ``breakpoint()`` would have stopped."""
     stops: list[types.FrameType] = []
-    sys.breakpointhook = lambda: stops.append(sys._getframe(1))
+
+    def stop() -> None:
+        stops.append(sys._getframe(1))
+
+    sys.breakpointhook = stop
     try:
         call, x = prepare(Stopping(), variant, device), inputs(device)
         for _ in range(CALLS):

@@ -370,7 +370,7 @@ def operator_rows(op: str, elements: Sequence[int], answers: Sequence[Row]) -> l
     crossing: Row = {"kind": "crossing", "op": op, "status": "ok", "note": None}
     for name, share in (("half", 0.5), ("tenth", 0.1)):
         crossing |= dict.fromkeys((f"{name}_elements", f"{name}_low_elements", f"{name}_high_elements"))
-        found = [size for own in shares if (size := reach(own, share)) is not None]
+        found = [reached for own in shares if (reached := reach(own, share)) is not None]
         if len(found) == len(answers):
             middle, low, high = geometric_interval(found)
             crossing |= {f"{name}_elements": middle, f"{name}_low_elements": low, f"{name}_high_elements": high}
@@ -392,10 +392,10 @@ def step_rows(answers: Sequence[Row]) -> list[Row]:
     launch, compute = (statistics.median(own[i] for own in sums) for i in (0, 1))
     for form in ("functions", "modules"):
         steps = [statistics.median(answer["blocks"][f"step/{form}"]) * 1e6 for answer in answers]
-        row = {"kind": "whole", "form": form, "m": len(STEP)} | timed(f"step/{form}", answers, "step")
-        row |= {"launch_sum_us": launch, "compute_sum_us": compute, "sum_us": launch + compute}
+        whole: Row = {"kind": "whole", "form": form, "m": len(STEP)} | timed(f"step/{form}", answers, "step")
+        whole |= {"launch_sum_us": launch, "compute_sum_us": compute, "sum_us": launch + compute}
         ratio, low, high = geometric_interval([sum(own) / step for own, step in zip(sums, steps, strict=True)])
-        rows.append(row | {"sum_ratio": ratio, "sum_low_ratio": low, "sum_high_ratio": high})
+        rows.append(whole | {"sum_ratio": ratio, "sum_low_ratio": low, "sum_high_ratio": high})
     return rows
 
 

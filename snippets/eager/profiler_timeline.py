@@ -33,6 +33,7 @@ Rows, told apart by ``kind``; each has status ("ok", or "failed" with the reason
         samples_us             every recorded step
     kind = "timeline": the events of depth 0 and 1 as a drawing in text
         drawing                a line an event: its name, and where its bar stands in the step
+        language               "text": how a page shows the drawing
 """
 
 from __future__ import annotations

@@ -60,6 +60,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import types
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -163,7 +164,7 @@ def fresh(case: str) -> Callable[[torch.Tensor], torch.Tensor]:
     """Return a function of a code object of its own: compiled graphs are kept by code object."""
     function = CASES[case]
     code = function.__code__.replace(co_name=f"{case}_copy")
-    return type(function)(code, function.__globals__, case)
+    return types.FunctionType(code, function.__globals__, case)
 
 
 # ---------------------------------------------------------------- counting
@@ -423,11 +424,12 @@ def time_row(case: str, setting: str, answers: Sequence[Row], noise: float) -> R
     here, plain = ([answer["blocks"][f"{case}/{who}"] for answer in answers] for who in (setting, "eager"))
     samples = [block * 1e6 for block in flat(here)]
     low_q, middle, high_q = statistics.quantiles(samples, n=4, method="inclusive")
-    ratio = ratio_interval(divide(plain, here)) if setting != "eager" else (None, None, None)
+    ratio, low, high = ratio_interval(divide(plain, here))
     row: Row = {"call_us": middle, "call_q1_us": low_q, "call_q3_us": high_q}
-    row |= {"speedup_ratio": ratio[0], "speedup_low": ratio[1], "speedup_high": ratio[2]}
-    compared = setting not in PLAIN and ratio[0] is not None
-    row["verdict"] = judge(ratio[0], ratio[1], ratio[2], noise) if compared else None
+    row |= {"speedup_ratio": ratio, "speedup_low": low, "speedup_high": high}
+    if setting == "eager":
+        row |= dict.fromkeys(("speedup_ratio", "speedup_low", "speedup_high"))
+    row["verdict"] = None if setting in PLAIN else judge(ratio, low, high, noise)
     row |= {"noise_ratio": math.exp(noise), "processes": len(answers), "rounds": len(here[0])}
     return row | {"samples_us": samples}
 

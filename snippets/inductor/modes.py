@@ -55,6 +55,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import types
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -100,7 +101,7 @@ def inputs(device: str) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
 
 def fresh() -> Call:
     """Return the function with a code object of its own: compiled graphs are kept by code object."""
-    return type(head)(head.__code__.replace(co_name="head_copy"), head.__globals__, "head")
+    return types.FunctionType(head.__code__.replace(co_name="head_copy"), head.__globals__, "head")
 
 
 def prepare(mode: str) -> Call:

@@ -125,8 +125,8 @@ def pretended_gpu() -> Iterator[None]:
 
     driver = importlib.import_module("triton.runtime").driver
     gpu = PretendedGpu()
-    names = ("multi_processor_count", "major", "regs_per_multiprocessor", "warp_size")
-    names += ("max_threads_per_multi_processor", "max_threads_per_block")
+    names = ["multi_processor_count", "major", "regs_per_multiprocessor", "warp_size"]
+    names += ["max_threads_per_multi_processor", "max_threads_per_block"]
     known = {name: getattr(gpu, name) for name in names if name in DeviceProperties._fields}
     properties = DeviceProperties(type="cuda", index=0, cc=90, **known)
     always: dict[Any, dict[str, Any]] = {
@@ -160,8 +160,8 @@ def pretended_gpu() -> Iterator[None]:
         for owner, answers in always.items():
             for name, answer in answers.items():
                 stack.enter_context(patch.object(owner, name, answer, create=True))
-        driver.set_active(pretended_driver())
-        stack.callback(driver.reset_active)
+        # Not set_active and reset_active: the latter looks for a GPU.
+        stack.enter_context(patch.object(driver, "_active", pretended_driver()))
         for check in remembered:
             check.cache_clear()
             stack.callback(check.cache_clear)
@@ -289,7 +289,7 @@ def run(*, functions: Sequence[str] = tuple(FUNCTIONS)) -> list[Row]:
             rows.append(code_row(name, "triton", device, "compiled and run", lambda f=function: generate(f, "cuda")))  # type: ignore[misc]
         else:
             origin, make = "generated, not run", lambda f=function: generate_triton(f)
-            rows.append(code_row(name, "triton", PretendedGpu.name, origin, make))  # type: ignore[arg-type]
+            rows.append(code_row(name, "triton", PretendedGpu.name, origin, make))
     return rows
 
 

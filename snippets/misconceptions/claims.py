@@ -45,9 +45,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -82,8 +82,7 @@ NOTHING_COMPILED = (
 )
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(NamedTuple):
     """One thing that was tried. ``agrees`` None: said and seen are compared as they stand."""
 
     case: str
@@ -136,6 +135,11 @@ def outcome(attempt: Callable[[], Any]) -> str:
     return RUNS
 
 
+def trying(function: Callable[..., Any], *arguments: Any, **how: Any) -> Callable[[], Any]:
+    """Return an attempt: compile a function as ``how`` says, and call it."""
+    return lambda: torch.compile(function, **how)(*arguments)
+
+
 def differing(result: torch.Tensor, reference: torch.Tensor) -> str:
     """Return how many values are not bit for bit the same, of how many."""
     return f"{int((result != reference).sum())}/{reference.numel()}"
@@ -182,7 +186,7 @@ def mode_is_backend() -> list[Case]:
     x = torch.ones(4)
     cases = []
     for name in ("reduce-overhead", "max-autotune"):
-        seen = outcome(lambda name=name: torch.compile(relu_plus_one, backend=name)(x))
+        seen = outcome(trying(relu_plus_one, x, backend=name))
         cases.append(Case(f'torch.compile(f, backend="{name}")', OUTCOME, RUNS, seen))
     return cases
 
@@ -196,7 +200,7 @@ def option_levels() -> list[Case]:
         {"options": {"precision": "highest"}},
         {"mode": "fast"},
     ):
-        seen = outcome(lambda how=how: torch.compile(relu_plus_one, **how)(x))
+        seen = outcome(trying(relu_plus_one, x, **how))
         (name, value), *_ = how.items()
         shown = f'"{value}"' if isinstance(value, str) else json.dumps(value)
         cases.append(Case(f"torch.compile(f, {name}={shown})", OUTCOME, RUNS, seen))
@@ -207,7 +211,7 @@ def old_names() -> list[Case]:
     """The back ends of older guides are still there under their names."""
     x = torch.ones(4)
     names = ("nvfuser", "tvmgraph", "onnxrt", "tensorrt", "ipex")
-    seen = {name: outcome(lambda name=name: torch.compile(relu_plus_one, backend=name)(x)) for name in names}
+    seen = {name: outcome(trying(relu_plus_one, x, backend=name)) for name in names}
     return [Case(f'backend="{name}"', OUTCOME, RUNS, seen[name]) for name in names]
 
 
@@ -217,11 +221,11 @@ def list_is_what_works() -> list[Case]:
     listed = torch.compiler.list_backends()
     cases = []
     for name in listed:
-        seen = outcome(lambda name=name: torch.compile(relu_plus_one, backend=name)(x))
+        seen = outcome(trying(relu_plus_one, x, backend=name))
         cases.append(Case(f'backend="{name}"  # listed', OUTCOME, RUNS, seen))
     for name in ("eager", "aot_eager"):
         if name not in listed:
-            seen = outcome(lambda name=name: torch.compile(relu_plus_one, backend=name)(x))
+            seen = outcome(trying(relu_plus_one, x, backend=name))
             cases.append(Case(f'backend="{name}"  # not listed', OUTCOME, SOME_ERROR, seen, seen != RUNS))
     return cases
 
@@ -611,7 +615,7 @@ def runs_everywhere() -> list[Case]:
         slope.sum().backward()
 
     backends = ("eager", "aot_eager", "inductor")
-    seen = {backend: outcome(lambda backend=backend: attempt(backend)) for backend in backends}
+    seen = {backend: outcome(partial(attempt, backend)) for backend in backends}
     return [Case(f'double backward, backend="{name}"', OUTCOME, RUNS, seen[name]) for name in backends]
 
 
