@@ -19,7 +19,7 @@ import os
 import re
 import tempfile
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,9 @@ from kitchen.data import Row, View, Where
 from kitchen.format import THIN, Scale, count, escape, number, one_line, quantity, scale_of, shared_scale, with_unit
 from kitchen.labels import Column
 
-KINDS = ("bars", "lines", "loglog", "fit")
+KINDS = ("bars", "lines", "loglog", "fit", "totals")
+#: Where the lines of total times are computed: numbers of steps.
+STEPS = tuple(a * 10**e for e in range(7) for a in (1, 3)) + (10**7,)
 CACHE = ROOT / ".cache" / "kitchen-charts"
 TIMES = ("ns", "us", "ms", "s")
 #: Raise it when the drawing changes in a way that the specification does not show.
@@ -293,7 +295,9 @@ def _series(name: str, ask: Ask, rows: list[Row], language: Language) -> tuple[l
     if ask.by is None:
         return [labels.column(ask.y, language, name).label], [colour("", 0)]
     found = list(dict.fromkeys(str(row[ask.by]) for row in rows))
-    return [plain(ask.by, v, language) for v in found], [colour(v, i) for i, v in enumerate(found)]
+    # The comparison tool calls the model without compiling "eager".
+    own = {"eager": "none", "eager again": "none_again"} if ask.by == "variant" else {}
+    return [plain(ask.by, v, language) for v in found], [colour(own.get(v, v), i) for i, v in enumerate(found)]
 
 
 def _series_name(name: str, ask: Ask, row: Row, language: Language) -> str:
@@ -544,6 +548,30 @@ def _described(name: str, ask: Ask, rows: list[Row], language: Language) -> str:
     return labels.message("chart_sep", language).join(parts)
 
 
+def total_rows(rows: list[Row], start: str) -> tuple[list[Row], list[Row]]:
+    """Total time over the number of steps, computed from a record of the comparison tool, and where lines cross.
+
+    The step of a variant is that without compiling less what the record says it saves: paired, so that drift between
+    processes cancels. The second list holds a row with ``break_even_<start>`` for each variant that has one.
+    """
+    plain = next((row for row in rows if row.get("variant") == "eager" and data.row_ok(row)), None)
+    eager_us = data.numeric(plain.get("step_us")) if plain else None
+    points: list[Row] = []
+    crossings: list[Row] = []
+    for row in rows:
+        compile_s, saved_us = data.numeric(row.get(f"compile_{start}_s")), data.numeric(row.get("saved_us"))
+        if eager_us is None or row.get("variant") == "eager again" or not data.row_ok(row) or compile_s is None:
+            continue
+        step_us = eager_us if row is plain else None if saved_us is None else eager_us - saved_us
+        if step_us is None:
+            continue
+        same = {"variant": row["variant"], "status": "ok", "note": None}
+        points += [same | {"steps": n, f"total_{start}_s": compile_s + n * step_us * 1e-6} for n in STEPS]
+        if row.get(f"break_even_{start}") is not None:
+            crossings.append(same | {"kind": "crossing", f"break_even_{start}": row[f"break_even_{start}"]})
+    return points, crossings
+
+
 def _figure(state: State, name: str, ask: Ask, view: View) -> str:
     language = state.language
     selected = data.select(view.record.rows, ask.where)
@@ -551,6 +579,10 @@ def _figure(state: State, name: str, ask: Ask, view: View) -> str:
     rest = {key: value for key, value in (ask.where or {}).items() if key != "kind"}
     same = [row for row in view.record.rows if data.select([row], {k: v for k, v in rest.items() if k in row})]
     others = [row for row in same if row.get("kind") in ("fit", "crossing") and data.row_ok(row)]
+    if ask.kind == "totals":
+        start = ask.y.removeprefix("total_").removesuffix("_s")
+        selected, others = total_rows(selected, start)
+        ask = replace(ask, kind="loglog", crossings=f"break_even_{start}")
     needed = (ask.y,) if ask.kind == "bars" else (ask.x, ask.y)
     rows = [
         row
@@ -621,6 +653,8 @@ def chart(
         raise PageError(f"unknown chart kind {kind!r}{did_you_mean(kind, KINDS)}")
     if (low is None) != (high is None):
         raise PageError("chart: give both low and high, or neither")
+    if kind == "totals" and (x, y, by) not in (("steps", f"total_{start}_s", "variant") for start in ("cold", "warm")):
+        raise PageError('chart: totals wants x="steps", by="variant", and y="total_cold_s" or y="total_warm_s"')
     shown = data.views(name)
     wanted = [c for c in (x, y, by, low, high, crossings, *(fit or ())) if c]
     data.check_columns(name, shown, wanted)

@@ -128,6 +128,9 @@ def chart(
     - ``"fit"``: points with whiskers and a straight line for each value of ``by``; ``fit=("slope_us",
       "intercept_us")`` names the columns of the rows with ``kind`` fit.
 
+    - ``"totals"``: for a record of the comparison tool, the total time of each variant over 1 to 10 million steps, as
+      ``"loglog"``; ``x="steps"``, ``y="total_cold_s"`` or ``"total_warm_s"``, ``by="variant"``; break-even marked.
+
     ``title``: the caption, in the page's language (default: made from the labels).
     """
     live.ensure(snippet)

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from kitchen import charts, page
-from tests.page_tree import Tree, backend_row, cells, four_backends, render, total_time, use
+from kitchen.context import PageError
+from tests.page_tree import Row, Tree, backend_row, cells, four_backends, render, total_time, use
 
 NAME = "overview/four_backends"
 TOTAL = "overview/total_time"
@@ -103,6 +104,34 @@ def test_fit_draws_the_line_of_the_record(tree: Tree) -> None:
     )
     assert html.count("stroke-dasharray") == 2
     assert "var(--ck-series-1, var(--ck-inductor))" in html
+
+
+def test_totals_are_lines_from_the_compile_time_that_rise_with_the_step(tree: Tree) -> None:
+    def variant(name: str, step_us: float, compile_s: float, **more: Any) -> Row:
+        made: Row = {"variant": name, "status": "ok", "note": None, "step_us": step_us, "saved_us": 1000.0 - step_us}
+        made |= {"steps": 10_000, "compile_cold_s": compile_s, "total_cold_s": 1.0, "break_even_cold": None}
+        return made | {"samples_us": [1.0]} | more
+
+    rows = [
+        variant("eager", 1000.0, 0.0, saved_us=None),
+        variant("eager again", 1001.0, 0.0),
+        variant("aot_eager", 1000.0, 2.0),
+        variant("inductor", 500.0, 10.0, break_even_cold=20_000),
+        variant("cudagraphs", 100.0, 1.0, status="failed", note="x"),
+    ]
+    points, crossings = charts.total_rows(rows, "cold")
+    totals = {(row["variant"], row["steps"]): row["total_cold_s"] for row in points}
+    assert {name for name, _ in totals} == {"eager", "aot_eager", "inductor"}
+    assert totals["eager", 1000] == pytest.approx(1.0)
+    assert totals["inductor", 1000] == pytest.approx(10.5)
+    assert totals["aot_eager", 10_000_000] == pytest.approx(10_002.0)
+    assert [(row["variant"], row["break_even_cold"]) for row in crossings] == [("inductor", 20_000)]
+    tree.record("models/mlp", rows)
+    html = page.chart("models/mlp", "totals", x="steps", y="total_cold_s", by="variant", title="T")
+    assert "20,000" in html
+    assert "var(--ck-none)" in html  # eager is the model without compiling here
+    with pytest.raises(PageError, match="totals wants"):
+        page.chart("models/mlp", "totals", x="steps", y="step_us", by="variant")
 
 
 def test_nothing_foreign_and_no_id_twice_on_a_page(tree: Tree) -> None:

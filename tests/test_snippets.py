@@ -73,6 +73,9 @@ BUDGETS: dict[str, Row] = {
         "repeats": 2,
         "seconds": 0.3,
     },
+    "overview/backend_list": {
+        "backends": ("eager", "inductor", *FAILING, "planted_wrong", "planted_nan", "planted_crash"),
+    },
     "overview/python_demo": {
         "backends": ("none", "eager", "no_such_backend", "inductor", "cudagraphs"),
         "iterations": 5,
@@ -390,7 +393,7 @@ def test_every_note_of_its_own_has_a_translation(name: str) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="no process groups")
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "overview/python_demo"])
+@pytest.mark.parametrize("name", sorted(set(NAMES) - {"overview/python_demo", "overview/backend_list"}))
 @pytest.mark.parametrize("ends", ["in time", "too late"])
 def test_what_a_child_started_ends_with_it(
     name: str, ends: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -427,6 +430,30 @@ def test_a_backend_that_hangs_is_killed_and_the_others_go_on() -> None:
     status = {row["backend"]: (row["status"], row["note"]) for row in rows if row.get("kind") in (None, "fit")}
     assert status["none"] == ("ok", None)
     assert status["planted_hang"] == ("failed", "no answer within 40 s")
+
+
+# ---------------------------------------------------------------- overview/backend_list
+
+
+@pytest.mark.slow
+def test_every_name_is_tried_and_what_fails_says_when() -> None:
+    rows = {row["backend"]: row for row in rows_of("overview/backend_list")}
+    assert rows["inductor"]["listed"] is True
+    assert (rows["eager"]["listed"], rows["eager"]["tag"]) == (False, "debug")
+    for name in ("eager", "inductor"):
+        assert (rows[name]["outcome"], rows[name]["raised_at"]) == ("runs", "never")
+    unknown = rows["no_such_backend"]
+    assert (unknown["outcome"], unknown["raised_at"], unknown["error"]) == ("error", "torch.compile()", "InvalidBackend")
+    assert rows["planted_wrong"]["outcome"] == rows["planted_nan"]["outcome"] == "wrong"
+    assert (rows["planted_crash"]["status"], rows["planted_crash"]["outcome"]) == ("failed", None)
+    assert "SIGSEGV" in rows["planted_crash"]["note"]
+
+
+def test_all_names_are_those_of_torch() -> None:
+    torch = pytest.importorskip("torch")
+    known = load("overview/backend_list").names()
+    assert set(known) == set(torch.compiler.list_backends(exclude_tags=()))
+    assert [name for name, row in known.items() if row["listed"]] == sorted(torch.compiler.list_backends())
 
 
 # ---------------------------------------------------------------- overview/four_backends
