@@ -20,6 +20,7 @@ _serving = False
 _SEARCH_DIALOG = re.compile(r'(<div class="md-search" data-md-component="search" role="dialog")(?=>)')
 _PREFORMATTED = re.compile(r"(<(?:pre|svg|textarea)\b.*?</(?:pre|svg|textarea)>)", re.DOTALL)
 _HAN = r"[\u3000-\u303f\u3400-\u9fff\uff00-\uffef\u2014\u2018-\u201d\u2026]"
+_ID = re.compile(r'<[^>]*\sid="([^"]+)"')
 _INLINE = r"(?:</?(?:strong|em|a|span|mark)\b[^>]*>)*"
 _CHINESE_BREAK = re.compile(rf"({_HAN}{_INLINE})\n[ \t]*({_INLINE}{_HAN})")
 _SEARCH_LABEL = {"en": "Search", "zh": "搜索"}
@@ -58,6 +59,9 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
     if is_root(config):
         return html
     collect_errors()
+    if page.present_anchor_ids is not None:
+        # MkDocs does not see what page functions wrote: links to a term of the glossary would be called broken.
+        page.present_anchor_ids |= set(_ID.findall(html))
     return join_chinese_lines(html) if language(config) == "zh" else html
 
 
