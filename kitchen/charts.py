@@ -32,7 +32,7 @@ from kitchen.labels import Column
 
 KINDS = ("bars", "lines", "loglog", "fit", "totals")
 #: Where the lines of total times are computed: numbers of steps.
-STEPS = tuple(a * 10**e for e in range(7) for a in (1, 3)) + (10**7,)
+STEPS = [*(a * 10**e for e in range(7) for a in (1, 3)), 10**7]
 CACHE = ROOT / ".cache" / "kitchen-charts"
 TIMES = ("ns", "us", "ms", "s")
 #: Raise it when the drawing changes in a way that the specification does not show.
@@ -653,7 +653,8 @@ def chart(
         raise PageError(f"unknown chart kind {kind!r}{did_you_mean(kind, KINDS)}")
     if (low is None) != (high is None):
         raise PageError("chart: give both low and high, or neither")
-    if kind == "totals" and (x, y, by) not in (("steps", f"total_{start}_s", "variant") for start in ("cold", "warm")):
+    totals = x == "steps" and y in ("total_cold_s", "total_warm_s") and by == "variant"
+    if kind == "totals" and not totals:
         raise PageError('chart: totals wants x="steps", by="variant", and y="total_cold_s" or y="total_warm_s"')
     shown = data.views(name)
     wanted = [c for c in (x, y, by, low, high, crossings, *(fit or ())) if c]

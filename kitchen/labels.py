@@ -51,6 +51,13 @@ def _read(path: Path, mtime_ns: int) -> dict[str, Any]:
         return tomllib.load(file)
 
 
+@lru_cache(maxsize=4)
+def _borrowed(path: Path, mtime_ns: int) -> dict[str, str]:
+    """Column names whose values have the words of another column, whichever snippet they stand under."""
+    columns = _read(path, mtime_ns)["columns"]
+    return {key.rpartition(".")[2]: entry["words"] for key, entry in columns.items() if "words" in entry}
+
+
 def data() -> dict[str, Any]:
     """labels.toml as it stands now (read again when the file changes, so that serving shows an edit)."""
     return _read(LABELS, LABELS.stat().st_mtime_ns)
@@ -91,8 +98,10 @@ def is_spread_end(name: str, snippet: str, columns: set[str]) -> bool:
 def text_value(column_name: str, value: str, language: Language) -> str:
     """A text value of a record in the page's words, or as it is. Not yet escaped."""
     found = data()
-    words = found["columns"].get(column_name, {}).get("words", column_name)
-    entry = found["values"].get(words, {}).get(value)
+    words = _borrowed(LABELS, LABELS.stat().st_mtime_ns).get(column_name, column_name)
+    values = found["values"]
+    # Its own words go first: "outcome" of one snippet borrows, that of another may not.
+    entry = values.get(column_name, {}).get(value) or values.get(words, {}).get(value)
     if entry is not None:
         return str(entry[language])
     return note(value, language)

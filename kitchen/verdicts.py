@@ -714,17 +714,16 @@ def worked_order(
     ]
     plain = next((row for row in fitting if row.get("variant") == "eager"), {})
     chosen = next((row for row in fitting if row.get("variant") == variant), {})
-    eager_us, step_us, saved_us, cost_s, ratio = (
+    eager_us, saved_us, cost_s, ratio = (
         _value(row, name) if row else None
         for row, name in (
             (plain, "step_us"),
-            (chosen, "step_us"),
             (chosen, "saved_us"),
             (chosen, f"compile_{start}_s"),
             (chosen, "speedup_ratio"),
         )
     )
-    if eager_us is None or step_us is None or saved_us is None or ratio is None or not cost_s:
+    if eager_us is None or saved_us is None or ratio is None or not cost_s:
         return []
     head = labels.message(
         "v_order_head",
@@ -739,10 +738,17 @@ def worked_order(
         slower = chosen.get("verdict") == "slower"
         verdict_ = labels.message("v_order_word_slower" if slower else "v_order_word_same", language)
         return [head, labels.message("v_order_never", language, verdict=verdict_, ratio=_ratio(chosen, language))]
+    # By the paired ratio, as the saving: the medians of the two rows need not differ by it.
+    compiled_us = eager_us - saved_us
     cost, saved = quantity(cost_s, "s"), quantity(saved_us, "us")
     r = saved_us * 1e-6 * steps / cost_s
     done = labels.message(
-        "v_order_sum", language, cost=cost, step=quantity(step_us, "us"), eager=quantity(eager_us, "us"), saved=saved
+        "v_order_sum",
+        language,
+        cost=cost,
+        step=quantity(compiled_us, "us"),
+        eager=quantity(eager_us, "us"),
+        saved=saved,
     )
     n = count(math.ceil(cost_s * 1e6 / saved_us))
     result = labels.message("v_order_r", language, saved=saved, steps=number(steps), cost=cost, r=number(r), n=n)
@@ -920,7 +926,9 @@ def order_pays(
 @rule
 def container_start(rows: list[Row], language: Language, *, kept: str = "cache") -> list[str]:
     """How long a start takes to its first answer: with nothing, with what is ``kept``, and without compiling."""
-    ready = {str(row.get("start")): _value(row, "ready_s") for row in rows}
+    ready = {str(row["start"]): _value(row, "ready_s") for row in rows if row.get("start")}
+    if not ready:
+        return []
     if kept not in ready:
         raise PageError(f"container_start: no start {kept!r} in the record{did_you_mean(kept, list(ready))}")
     times = [ready.get(start) for start in ("empty", kept, "uncompiled")]

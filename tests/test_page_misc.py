@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kitchen import calls, formulas, glossary, page
-from tests.page_tree import Tree, backend_row, cells, four_backends, parse, render, tabs, use
+from tests.page_tree import SNIPPET, Tree, backend_row, cells, four_backends, parse, render, tabs, use
 
 NAME = "overview/four_backends"
 
@@ -113,6 +113,8 @@ def test_terms_nobody_measures_say_so(tree: Tree) -> None:
     lost = next(row for row in rows if row["backend"] == "inductor")
     lost |= {"status": "not measured", "note": "it was Sunday", "step_us": None, "break_even": None}
     tree.record(NAME, rows)
+    columns = [term["column"] for term in formulas.get("graph_parts")["term"]]
+    tree.snippet("cudagraphs/parts", SNIPPET + f"\nCOLUMNS = {columns}\n")
     tree.record("cudagraphs/parts", [], status="unavailable", reason="it needs a CUDA device")
     assert cells(render(page.terms("break_even")).one("table", "ck-terms"))[0][2] == "not measured"
     assert cells(render(page.terms("graph_parts")).one("table", "ck-terms"))[0][2] == "unavailable"

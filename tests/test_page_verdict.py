@@ -173,7 +173,12 @@ def test_does_formula_hold_gives_the_worst_case() -> None:
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("rule", sorted(verdicts.RULES))
 def test_every_rule_speaks_both_languages_and_survives_rows_without_numbers(rule: str, language: Language) -> None:
-    params = {"steps": 10} if rule == "pays_for" else {}
+    wanted: dict[str, dict[str, Any]] = {
+        "pays_for": {"steps": 10},
+        "order_pays": {"steps": 10},
+        "claim": {"claim": "x"},
+    }
+    params = wanted.get(rule, {})
     empty = [
         backend_row("inductor", status="failed", note="x", **dict.fromkeys(("step_us", "compile_cold_s", "saved_us")))
     ]

@@ -443,7 +443,11 @@ def test_every_name_is_tried_and_what_fails_says_when() -> None:
     for name in ("eager", "inductor"):
         assert (rows[name]["outcome"], rows[name]["raised_at"]) == ("runs", "never")
     unknown = rows["no_such_backend"]
-    assert (unknown["outcome"], unknown["raised_at"], unknown["error"]) == ("error", "torch.compile()", "InvalidBackend")
+    assert (unknown["outcome"], unknown["raised_at"], unknown["error"]) == (
+        "error",
+        "torch.compile()",
+        "InvalidBackend",
+    )
     assert rows["planted_wrong"]["outcome"] == rows["planted_nan"]["outcome"] == "wrong"
     assert (rows["planted_crash"]["status"], rows["planted_crash"]["outcome"]) == ("failed", None)
     assert "SIGSEGV" in rows["planted_crash"]["note"]

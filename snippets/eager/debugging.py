@@ -23,6 +23,7 @@ How it is tried
 The tools (``tool``)
     print                 ``print`` in ``forward``
     print_reordered       the same with print in ``torch._dynamo.config.reorderable_logging_functions``
+    print_reordered_here  the same again, where the print stands in forward itself and not in a function that it calls
     attribute             ``self.kept = h`` in ``forward``, read after the call
     hook_before           a forward hook on a submodule, put there before compiling, that adds to a tensor
     hook_list             the same, but it appends to a Python list
@@ -150,14 +151,29 @@ def show(h: torch.Tensor) -> None:
     print("h", h.mean())
 
 
-@tool
-def print_(variant: str, device: str) -> Row:
-    """A print in forward: printed lines over CALLS calls."""
-    call, x, printed = prepare(Model(show), variant, device), inputs(device), io.StringIO()
+class Printing(Model):
+    """Prints a number in forward itself."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Map (batch, WIDTH) to (batch, WIDTH)."""
+        h = self.first(x)
+        print("h", h.mean())
+        return self.second(h)
+
+
+def printed_lines(model: Model, variant: str, device: str) -> Row:
+    """Count the printed lines over CALLS calls."""
+    call, x, printed = prepare(model, variant, device), inputs(device), io.StringIO()
     with contextlib.redirect_stdout(printed):
         for _ in range(CALLS):
             call(x)
     return {"seen": printed.getvalue().count("h tensor("), "expected": CALLS}
+
+
+@tool
+def print_(variant: str, device: str) -> Row:
+    """A print in a function that forward calls: printed lines over CALLS calls."""
+    return printed_lines(Model(show), variant, device)
 
 
 @tool
@@ -167,6 +183,15 @@ def print_reordered(variant: str, device: str) -> Row:
 
     with torch._dynamo.config.patch(reorderable_logging_functions={print}):
         return print_(variant, device)
+
+
+@tool
+def print_reordered_here(variant: str, device: str) -> Row:
+    """The same where the print stands in forward itself."""
+    import torch._dynamo.config
+
+    with torch._dynamo.config.patch(reorderable_logging_functions={print}):
+        return printed_lines(Printing(), variant, device)
 
 
 class Keeping(Model):

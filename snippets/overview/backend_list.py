@@ -198,7 +198,9 @@ def main(arguments: Sequence[str]) -> None:
         return
     for row in run():
         listed = "listed" if row["listed"] else row["tag"] or "-"
-        where = "" if row["raised_at"] in (None, "never") else f"at {row['raised_at']}: {row['error']}: {row['message']}"
+        where = (
+            "" if row["raised_at"] in (None, "never") else f"at {row['raised_at']}: {row['error']}: {row['message']}"
+        )
         print(f"{row['backend']:40} {listed:14} {row['outcome'] or row['status']:6} {where or row['note'] or ''}"[:160])
 
 

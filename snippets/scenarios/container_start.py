@@ -17,7 +17,8 @@ image "holds" is put back.
     empty        nothing: the first start ever
     header       only TMPDIR, where Inductor keeps its precompiled C++ header: the model is new, the compiler is not
     artifacts    one file made by torch.compiler.save_cache_artifacts(), loaded before torch.compile
-    cache        the folder TORCHINDUCTOR_CACHE_DIR (and Triton's), as the first start left it
+    cache        the folder TORCHINDUCTOR_CACHE_DIR (and Triton's), as the first start left it; the header is made again
+    both         that folder and TMPDIR
 
 The clock starts when the process is launched. ``boot_s`` ends when the model and its input stand ready (so it holds
 the import of torch), ``first_call_s`` goes on until the first answer, with the import of Dynamo and Inductor, and with
@@ -32,7 +33,7 @@ Columns
     boot_s              launch of the process until the model is built, median
     first_call_s        torch.compile() and the first call, median
     cache_hits          graphs that came out of a cache instead of being compiled
-    built               libraries that the C++ compiler made during this start
+    built               libraries that the C++ compiler made during this start; the header is none
     shipped_mib         size of what the image has to hold for it, MiB
     max_rel_error       largest absolute error over the largest absolute value of a float64 reference
     repeats             how many starts
@@ -64,7 +65,7 @@ from torch.nn import functional as F
 Row = dict[str, Any]
 
 TOLERANCE = 1e-4
-STARTS = ("uncompiled", "empty", "header", "artifacts", "cache")
+STARTS = ("uncompiled", "empty", "header", "artifacts", "cache", "both")
 #: What of the folder a start finds: the names below it.
 HOLDS: dict[str, tuple[str, ...]] = {
     "uncompiled": (),
@@ -72,6 +73,7 @@ HOLDS: dict[str, tuple[str, ...]] = {
     "header": ("tmp",),
     "artifacts": ("artifacts.bin",),
     "cache": ("cache",),
+    "both": ("tmp", "cache"),
 }
 NOT_COMPILED = (
     "No graph was captured, so nothing was compiled and there is nothing to time (is TORCHDYNAMO_DISABLE or "
