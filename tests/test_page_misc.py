@@ -113,12 +113,13 @@ def test_terms_nobody_measures_say_so(tree: Tree) -> None:
     lost = next(row for row in rows if row["backend"] == "inductor")
     lost |= {"status": "not measured", "note": "it was Sunday", "step_us": None, "break_even": None}
     tree.record(NAME, rows)
-    columns = [term["column"] for term in formulas.get("graph_parts")["term"]]
-    tree.snippet("cudagraphs/parts", SNIPPET + f"\nCOLUMNS = {columns}\n")
+    for name, formula in (("cudagraphs/parts", "graph_parts"), ("scenarios/container_start", "ready")):
+        columns = [term["column"] for term in formulas.get(formula)["term"]]
+        tree.snippet(name, SNIPPET + f"\nCOLUMNS = {columns}\n")
     tree.record("cudagraphs/parts", [], status="unavailable", reason="it needs a CUDA device")
     assert cells(render(page.terms("break_even")).one("table", "ck-terms"))[0][2] == "not measured"
     assert cells(render(page.terms("graph_parts")).one("table", "ck-terms"))[0][2] == "unavailable"
-    assert cells(render(page.terms("eager_step")).one("table", "ck-terms"))[0][2] == "not recorded"
+    assert cells(render(page.terms("ready")).one("table", "ck-terms"))[0][2] == "not recorded"
 
 
 def test_machines_lists_every_machine_with_its_runs(tree: Tree) -> None:
