@@ -126,6 +126,10 @@ def test_values(text: str, value: Any) -> None:
         {"dtype": "float8"},
         {"autocast": "int8"},
         {"threads": -1},
+        {"margin": -1.0},
+        {"margin": math.nan},
+        {"margin": math.inf},
+        {"seed": -1},
         {"batches": (0,)},
         {"optimizer": "Nosuch"},
         {"optimizer": "lr_scheduler"},
@@ -828,6 +832,9 @@ def test_a_failed_row_is_a_record() -> None:
         ("--json", "one", "--markdown", "one"),
         ("--csv", "no/such/folder/rows.csv"),
         (f"{MODELS}:small", "--json", str(MODELS)),
+        ("--csv", "my_backend.py"),
+        ("--json", ""),
+        ("--variants", "inductor+"),
     ],
 )
 def test_bad_arguments_end_with_2(arguments: tuple[str, ...]) -> None:
@@ -860,6 +867,37 @@ def test_files_and_table(tmp_path: Path) -> None:
     assert [line["variant"] for line in lines] == ["eager", AGAIN, "compile:eager"]
     assert float(lines[0]["step_us"]) == pytest.approx(report["rows"][0]["step_us"])
     assert files["markdown"].read_text().count("| compile:eager |") == 2
+
+
+def test_a_report_that_cannot_be_written_is_not_lost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The folder goes away while it measures: the other files are written, this one lies in the temporary folder."""
+    gone, kept = tmp_path / "gone" / "report.json", tmp_path / "rows.csv"
+    given = tool.parser().parse_args(["--json", str(gone), "--csv", str(kept)])
+    report = tool.Report(Settings(), summed(timed("fast", 500, 10.0, "faster"), steps=100))
+    assert tool.emit(report, given) is False
+    said = capsys.readouterr().err
+    saved = Path(said.rpartition("it is in ")[2].strip())
+    assert json.loads(saved.read_text())["rows"][1]["variant"] == "fast"
+    saved.unlink()
+    assert kept.read_text().startswith("variant,")
+
+
+def test_a_model_file_that_ends_the_process_says_so(tmp_path: Path) -> None:
+    (tmp_path / "ends.py").write_text("import sys\nsys.exit(3)\ndef build():\n    return None\n")
+    done = run_tool(f"{tmp_path}/ends.py:build", *SHORT, "--json", "-")
+    row = rows_of(done)["eager"]
+    assert (row["failure"], row["phase"]) == ("error", "start")
+    assert "SystemExit(3)" in row["note"]
+    assert done.returncode == 1
+
+
+def test_an_optimizer_that_refuses_a_rate_of_0_gets_a_rate_that_changes_nothing() -> None:
+    workload = tool.Workload(Settings(training=True, optimizer="SparseAdam"))
+    weight = torch.nn.Parameter(torch.ones(4, 2))
+    optimizer = workload.make_optimizer([weight])
+    weight.grad = torch.ones(4, 2).to_sparse()
+    optimizer.step()
+    assert torch.equal(weight, torch.ones(4, 2))
 
 
 @pytest.mark.slow

@@ -55,7 +55,7 @@ Columns (Row lists them all, with units); T is the total time, N the number of s
     N* = compile / (step of eager - step): from there on it pays ("never" where the verdict is not "faster").
     The pick is the simplest variant (eager first, then least compile time) that the best T does not clearly beat.
 
-Exit code: 0 when something was measured, 1 when nothing could be, 2 for bad arguments.
+Exit code: 0 when something was measured, 1 when nothing could be or a report could not be written, 2 for bad arguments.
 """
 
 from __future__ import annotations
@@ -372,7 +372,10 @@ def parse_variant(text: str, options: dict[str, Any]) -> Variant:
     """Return the variant that ``text`` names (forms: module docstring); ``options`` are those for all."""
     name, *pairs = text.strip().split("+")
     label = re.sub(r"[^:+=]*[/\\]", "", text.strip())  # the file is enough, without its folder
-    own = parse_pairs(pairs)
+    try:
+        own = parse_pairs(pairs)
+    except UsageError as error:
+        raise UsageError(f"--variants {text.strip()}: after each + it {str(error).partition(': ')[2]}") from None
     if not name:
         raise UsageError(f"{text!r}: names no variant")
     if name == "eager":
@@ -696,7 +699,10 @@ class Workload:
         if self.settings.optimizer is None:
             return None
         kind = getattr(torch.optim, self.settings.optimizer)
-        return kind(parameters, lr=0.0)
+        try:
+            return kind(parameters, lr=0.0)
+        except ValueError:  # SparseAdam wants more than 0: this is lost in rounding
+            return kind(parameters, lr=1e-30)
 
     def evaluate(
         self,
@@ -1406,6 +1412,11 @@ def child_main(path: str) -> None:
         answer = {"ok": CHILDREN[job["task"]](job, clock, events)}
     except UsageError as error:
         answer = {"usage": str(error)}
+    except SystemExit as error:
+        note = (
+            f"SystemExit({error.code!r}): what is imported calls sys.exit(), as argparse does; guard it with __name__"
+        )
+        answer = {"failed": {"kind": "error", "phase": events.phase, "note": note}}
     except Exception as error:
         traceback.print_exc()
         answer = {"failed": describe_failure(error, events.phase)}
@@ -2230,6 +2241,10 @@ def check_settings(settings: Settings) -> None:
         value = getattr(settings, name)
         if value is not None and value not in TOLERANCE:
             raise UsageError(f"--{name} {value}: wants one of {', '.join(TOLERANCE)}")
+    if not 0 <= settings.margin < 1:
+        raise UsageError("--margin: wants a share from 0 to below 1, such as 0.02")
+    if not 0 <= settings.seed < 2**32:
+        raise UsageError("--seed: wants 0 to 4294967295")
     if settings.threads < 0:
         raise UsageError("--threads: wants 0 (what torch takes) or more")
     if any(size < 1 for size in settings.batches):
@@ -2538,6 +2553,10 @@ def check_places(given: argparse.Namespace) -> None:
         path = getattr(given, option)
         if path is None:
             continue
+        if not path or path.endswith(".py"):
+            raise UsageError(
+                f"--{option} {path or '(empty)'}: wants a file for the report, which no Python file can be"
+            )
         target = Path(path)
         folder = target.resolve().parent
         place: Path | str = path if path == "-" else target.resolve()
@@ -2553,14 +2572,30 @@ def check_places(given: argparse.Namespace) -> None:
             raise UsageError(f"{path}: may not be written")
 
 
-def emit(report: Report, given: argparse.Namespace) -> None:
-    """Write what was asked for; the table goes to standard output unless something else does."""
+def emit(report: Report, given: argparse.Namespace) -> bool:
+    """Write what was asked for; the table goes to standard output unless something else does.
+
+    False where a file could not be written: it then lies in the temporary folder, and the others are written.
+    """
     places = {option: getattr(given, option) for option in WRITERS if getattr(given, option) is not None}
     if "-" not in places.values():
         print(as_text(report), flush=True)
+    written = True
     for option, path in places.items():
         text = WRITERS[option](report)
-        sys.stdout.write(text) if path == "-" else Path(path).write_text(text, "utf-8")
+        if path == "-":
+            sys.stdout.write(text)
+            continue
+        try:
+            Path(path).write_text(text, "utf-8")
+        except OSError as error:
+            written = False
+            with tempfile.NamedTemporaryFile(
+                "w", prefix="compare-backends-", suffix=f".{option}", delete=False, encoding="utf-8"
+            ) as file:
+                file.write(text)
+            print(f"compare_backends.py: {path} was not written ({error}); it is in {file.name}", file=sys.stderr)
+    return written
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -2568,6 +2603,9 @@ def main(arguments: Sequence[str]) -> int:
     if arguments[:1] == ["--child"]:
         child_main(arguments[1])
     given = parser().parse_args(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that knows no Chinese must not cost the report
+            stream.reconfigure(errors="backslashreplace")
     # Importing torch here counts as our time too; it is processor time, all of it spent before this line.
     start = time.monotonic() - time.process_time()
 
@@ -2585,8 +2623,8 @@ def main(arguments: Sequence[str]) -> int:
     except UsageError as error:
         print(f"compare_backends.py: {error}", file=sys.stderr)
         return 2
-    emit(report, given)
-    return 0 if report.measured else 1
+    written = emit(report, given)
+    return 0 if report.measured and written else 1
 
 
 if __name__ == "__main__":
