@@ -43,8 +43,19 @@ class View:
 Signature = tuple[tuple[str, int, int], ...]
 
 
+_held: dict[tuple[Path, str], Signature] | None = None
+
+
+def hold(on: bool) -> None:
+    """While on, files are looked for once: within a build of one language nothing changes."""
+    global _held
+    _held = {} if on else None
+
+
 def signature(root: Path, suffix: str) -> Signature:
     """What the files below ``root`` look like now: changes when one is written, added or removed."""
+    if _held is not None and (root, suffix) in _held:
+        return _held[root, suffix]
     found = []
     for folder, folders, files in os.walk(root):
         folders[:] = [name for name in folders if not name.startswith((".", "__"))]
@@ -53,7 +64,10 @@ def signature(root: Path, suffix: str) -> Signature:
                 path = Path(folder, name)
                 status = path.stat()
                 found.append((str(path), status.st_mtime_ns, status.st_size))
-    return tuple(sorted(found))
+    seen = tuple(sorted(found))
+    if _held is not None:
+        _held[root, suffix] = seen
+    return seen
 
 
 def relative(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import lru_cache
 
 from pygments import highlight  # type: ignore[import-untyped,unused-ignore]
 from pygments.formatters import HtmlFormatter  # type: ignore[import-untyped,unused-ignore]
@@ -62,12 +63,17 @@ def text(state: State, name: str, column: str, *, where: Where | None, language:
     return blocks.per_machine(state, name, shown, body)
 
 
+@lru_cache(maxsize=64)
+def _parsed(code: str) -> ast.Module:
+    return ast.parse(code)
+
+
 def source(state: State, name: str, functions: tuple[str, ...]) -> str:
     """See kitchen.page.source."""
     found = data.snippet(name)
     code = found.path.read_text("utf-8")
     if functions:
-        tree = ast.parse(code)
+        tree = _parsed(code)
         nodes: dict[str, ast.stmt] = {
             node.name: node
             for node in tree.body

@@ -124,7 +124,12 @@ def note(value: str, language: Language) -> str:
 
 
 def _known_note(value: str, language: Language) -> str | None:
-    for entry in data().get("notes", []):
+    return _note_of(value, language, LABELS, LABELS.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=4096)
+def _note_of(value: str, language: Language, path: Path, mtime_ns: int) -> str | None:
+    for entry in _read(path, mtime_ns).get("notes", []):
         match = re.fullmatch(entry["pattern"], value, re.DOTALL)
         if match:
             words: str = entry[language]

@@ -33,8 +33,25 @@ def on_startup(command: str, dirty: bool) -> None:
 
 
 def on_pre_build(config: MkDocsConfig) -> None:
-    """Forget the errors of an earlier build (under `mkdocs serve`)."""
+    """Forget the errors and the files of an earlier build (under `mkdocs serve`)."""
+    from kitchen import data, live
+
     _errors.clear()
+    data.hold(not is_root(config) and not live.enabled())
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Look at the files anew from now on."""
+    from kitchen import data
+
+    data.hold(False)
+
+
+def on_build_error(error: Exception) -> None:
+    """The same where the build fails."""
+    from kitchen import data
+
+    data.hold(False)
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
