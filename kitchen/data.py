@@ -160,17 +160,22 @@ def column_names(shown: Iterable[View]) -> list[str]:
     return list(names)
 
 
-def _strings_in(path: Path) -> set[str]:
+def _strings_in(path: Path) -> frozenset[str]:
     """Every string constant, keyword and field of a snippet: its columns are among them, recorded or not."""
+    return _strings_of(path.read_text("utf-8"))
+
+
+@lru_cache(maxsize=256)
+def _strings_of(code: str) -> frozenset[str]:
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             found.add(node.value)
         elif isinstance(node, ast.Call):
             found |= {keyword.arg for keyword in node.keywords if keyword.arg}
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             found.add(node.target.id)
-    return found
+    return frozenset(found)
 
 
 def check_columns(name: str, shown: list[View], wanted: Iterable[str]) -> None:
