@@ -183,7 +183,13 @@ def run(
     if reason:
         # A lone surrogate from an error message can't be written as UTF-8.
         reason = reason.encode("utf-8", "replace").decode("utf-8")[:4000]
-    return Outcome(status, reason, rows, round(wall_s, 3), stdout.text(), stderr.text())
+    printed = [placeless(tail.text()) for tail in (stdout, stderr)]
+    return Outcome(status, reason, rows, round(wall_s, 3), printed[0], printed[1])
+
+
+def placeless(text: str) -> str:
+    """Output without the folder of this repository: a record is published, and that is nobody's business."""
+    return text.replace(f"{CHILD.resolve().parent.parent}{os.sep}", "")
 
 
 def _wait(process: subprocess.Popen[bytes], deadline: float, tails: tuple[_Tail, _Tail]) -> str | None:

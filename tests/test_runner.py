@@ -331,3 +331,8 @@ def test_ctrl_c_stops_the_snippet_and_reaches_the_caller(tmp_path: Path) -> None
     _, errors = process.communicate(timeout=30)
     assert b"KeyboardInterrupt" in errors
     assert not alive(int(note.read_text()))
+
+
+def test_what_is_kept_of_the_output_does_not_say_where_the_repository_lies() -> None:
+    here = Path(runner.__file__).resolve()
+    assert runner.placeless(f'File "{here}", line 3') == f'File "kitchen{os.sep}runner.py", line 3'
