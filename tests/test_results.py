@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kitchen import results, snippet
+from kitchen import data, results, snippet
 from kitchen.results import RecordError
 from tests.record_files import add_run, record_data
 from tests.snippet_files import run_body, write_snippet
@@ -187,3 +187,16 @@ def test_no_host_name_or_path_of_ours_in_the_results() -> None:
     for path in (REPO / "results").rglob("*.json"):
         text = path.read_text("utf-8")
         assert not [name for name in here if len(name) > 3 and name in text], path
+
+
+def test_while_held_files_are_looked_for_once(tmp_path: Path) -> None:
+    """A build of one language looks once; after it, what is new is seen."""
+    (tmp_path / "one.json").write_text("{}")
+    data.hold(True)
+    try:
+        first = data.signature(tmp_path, ".json")
+        (tmp_path / "two.json").write_text("{}")
+        assert data.signature(tmp_path, ".json") == first
+    finally:
+        data.hold(False)
+    assert len(data.signature(tmp_path, ".json")) == 2
