@@ -23,7 +23,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec
 
-from kitchen import blocks, calls, charts, excerpts, formulas, groups, inventory, live, locate, tables, verdicts
+from kitchen import blocks, calls, charts, excerpts, formulas, groups, inventory, live, locate, tables, tools, verdicts
 from kitchen import glossary as glossary_data
 from kitchen import matrix as matrices
 from kitchen.context import PageError, State, state
@@ -44,6 +44,7 @@ __all__ = [
     "table",
     "terms",
     "text",
+    "tool",
     "value",
     "verdict",
 ]
@@ -228,6 +229,12 @@ def provenance(snippet: str) -> str:
 def machines() -> str:
     """Every machine recorded: its environment, its runs with their dates, and links to the JSON."""
     return inventory.machines(state)
+
+
+@_page_function
+def tool(name: str) -> str:
+    """An interactive tool of kitchen/tools, drawn by the page's script from data made of the records."""
+    return tools.render(state, name)
 
 
 @_page_function

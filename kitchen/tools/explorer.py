@@ -1,0 +1,11 @@
+"""The data of the results explorer."""
+
+from __future__ import annotations
+
+from kitchen.context import Language
+from kitchen.tools import Payload
+
+
+def payload(language: Language) -> Payload:
+    """Nothing yet."""
+    return Payload({})

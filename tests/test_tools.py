@@ -1,0 +1,57 @@
+"""The interactive tools: their data, their words, their places on the pages."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from kitchen import tools
+from kitchen.context import LANGUAGES, Language, PageError, State
+from kitchen.hooks.common import ROOT
+
+JS = ROOT / "docs" / "assets" / "js" / "tools"
+SHARED = {"title", "waiting", "without_script"}
+#: In bytes of JSON; gzip makes about an eighth of it.
+MOST = 1_500_000
+
+
+def test_there_are_tools() -> None:
+    assert tools.names()
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("name", tools.names())
+def test_the_data_is_strict_json_of_modest_size(name: str, language: Language) -> None:
+    for key, text in tools.files(name, language).items():
+        assert re.fullmatch(rf"{name}(-[a-z0-9_]+)*", key)
+        data = json.loads(text, parse_constant=lambda constant: pytest.fail(f"{key}: {constant}"))
+        assert isinstance(data, dict)
+        assert len(text) < MOST
+
+
+@pytest.mark.parametrize("name", tools.names())
+def test_the_script_and_the_words_agree(name: str) -> None:
+    code = "".join(path.read_text("utf-8") for path in (JS / name).glob("*.js"))
+    used = set(re.findall(r"\bwords\.(\w+)", code))
+    told = {language: tools.words(name, language) for language in LANGUAGES}
+    assert used <= set(told["en"])
+    # A key may also be put together by the script (words[`stage_${id}`]): its first part then stands there.
+    stems = set(re.findall(r"words\[`(\w+?)\$\{", code))
+    idle = {key for key in told["en"] if key not in used | SHARED and not key.startswith(tuple(stems) or "\0")}
+    assert idle == set()
+    for key, english in told["en"].items():
+        assert set(re.findall(r"\{\w+\}", english)) == set(re.findall(r"\{\w+\}", told["zh"][key])), key
+
+
+def test_a_tool_that_is_not_there_is_named() -> None:
+    with pytest.raises(PageError, match="did you mean 'calculator'"):
+        tools.render(State(url="tools/x/"), "calculater")
+
+
+@pytest.mark.parametrize("name", tools.names())
+def test_each_tool_has_its_page_in_both_languages(name: str) -> None:
+    for language in LANGUAGES:
+        assert f'tool("{name}")' in Path(ROOT, "docs", language, "tools", f"{name}.md").read_text("utf-8")
