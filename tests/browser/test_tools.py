@@ -1,0 +1,62 @@
+"""What all interactive tools share: they load on their own page only, come back after a visit elsewhere, and say
+what is wrong when their data can't be had."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kitchen import tools
+
+pytestmark = pytest.mark.browser
+
+TOOLS = sorted(tools.names())
+READY = "() => document.querySelector('[data-ck-tool]')?.dataset.ckMounted === 'yes'"
+
+
+def test_a_page_without_a_tool_loads_none(visit: Callable[..., Any]) -> None:
+    seen = visit("/en/")
+    asked: list[str] = []
+    seen.page.on("request", lambda request: asked.append(request.url))
+    seen.go("/en/overview/")
+    assert [url for url in asked if "/js/tools/" in url or "/tools/data/" in url or "css/tools" in url] == []
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_a_tool_comes_back_after_a_visit_elsewhere(visit: Callable[..., Any], name: str) -> None:
+    seen = visit(f"/en/tools/{name}/")
+    page = seen.page
+    page.wait_for_function(READY)
+    page.evaluate("window.sameDocument = true")
+    page.locator(".md-tabs a, .md-nav--primary a").first.evaluate("link => link.click()")
+    page.wait_for_function("!document.querySelector('[data-ck-tool]')")
+    page.go_back()
+    page.wait_for_function(READY)
+    assert page.evaluate("window.sameDocument"), "the theme's instant navigation was not used"
+    assert seen.faults() == []
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_a_tool_whose_data_is_missing_says_so(browser: Any, server: str, name: str) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    page.route(f"**/tools/data/{name}.json", lambda route: route.fulfill(status=404, body="gone"))
+    page.goto(f"{server}/zh/tools/{name}/")
+    alert = page.locator(".ck-tool [role=alert]")
+    alert.wait_for()
+    assert f"{name}.json" in alert.text_content()
+    assert "404" in alert.text_content()
+    context.close()
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_without_javascript_the_page_still_answers(browser: Any, server: str, name: str) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"{server}/en/tools/{name}/")
+    assert page.locator(".ck-tool noscript p").is_visible()
+    words = page.locator(".md-content").inner_text()
+    assert len(words.split()) > 150, words
+    context.close()
