@@ -137,7 +137,7 @@ def test_a_record_of_a_model() -> None:
     outcome = runner.run(snippet.load("models/mlp"), {"seconds": 0.3, "processes": 2}, limit_s=300)
     assert outcome.status == "ok", outcome.reason
     seen = [(row["model"], row["workload"], row["variant"]) for row in outcome.rows]
-    names = ("eager", "eager again", "aot_eager", "inductor")
+    names = ("eager", "eager again", "compile:eager", "aot_eager", "inductor")
     assert seen == [("mlp:build", work, name) for work in ("inference", "training") for name in names]
     assert all(row["status"] == "ok" and row["step_us"] > 0 for row in outcome.rows)
 

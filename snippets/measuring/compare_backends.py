@@ -2309,14 +2309,20 @@ def run(
     """Compare the default variants; one flat row for each factory, workload and variant (columns: Row).
 
     Without ``model`` it is the demo MLP in inference. Else ``model`` is a file: its ``factories`` run in inference and,
-    where they are not in ``inference_only``, in training. ``warnings`` are those of the run that a row comes from.
+    where they are not in ``inference_only``, in training, under the back end "eager" too: capture alone, every back
+    end has it. ``warnings`` are those of the run that a row comes from.
     """
-    jobs = [("", False)]
+    jobs: list[tuple[str, bool]] = [("", False)]
+    variants: tuple[str, ...] = ()
     if model:
+        usual = parse_variants((), Settings(), "cuda" if torch.cuda.is_available() else "cpu")
+        variants = ("compile:eager", *(variant.label for variant in usual if variant.kind == "backend"))
         jobs = [(f"{model}:{f}", t) for f in factories for t in ((False,) if f in inference_only else (False, True))]
     rows: list[dict[str, Any]] = []
     for spec, training in jobs:
-        report = measure(Settings(spec, training=training, seconds=seconds, processes=processes, steps=steps))
+        report = measure(
+            Settings(spec, variants=variants, training=training, seconds=seconds, processes=processes, steps=steps)
+        )
         if report.interrupted:
             raise KeyboardInterrupt
         rows += [
