@@ -65,9 +65,7 @@ def test_a_line_for_each_model_and_a_column_for_each_back_end(tree: Tree) -> Non
     assert html.one("p", "ck-caption").text == "Cap"
 
 
-def test_the_back_end_eager_is_not_the_model_without_compiling(
-    tree: Tree, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_back_end_eager_is_not_the_model_without_compiling(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [row("mlp", "eager"), row("mlp", "compile:eager", verdict="slower", speedup_ratio=0.8)]
     tree.record("models/mlp", rows, day="2026-11-30")
     for language, plain in (("en", "not compiled"), ("zh", "不编译")):
