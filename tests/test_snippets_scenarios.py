@@ -298,7 +298,7 @@ def test_streams_are_counted() -> None:
     assert all(row["status"] == "ok" for row in rows), [row["note"] for row in rows]
     assert all(row["calls"] == 12 for row in rows)
     found = {(row["scenario"], row["stream"], row["setting"]): row for row in rows}
-    assert found["decode", "fixed", "index_copy(2, at, token)"]["graphs"] == 1
+    assert found["decode", "fixed", "self.keys.index_copy_(2, at, token)"]["graphs"] == 1
     assert found["images", "one size", "torch.compile(model)"]["graphs"] == 1
     assert found["training", "no last batch", "DataLoader(drop_last=True)"]["graphs"] == 1
     for scenario, stream in (("decode", "growing"), ("images", "many sizes"), ("ids", "many lengths")):
@@ -330,6 +330,39 @@ def test_a_stream_that_fails_is_a_row() -> None:
 
     row = module.count("decode", "growing", "setting", broken, {}, 3)
     assert (row["status"], row["note"], row["graphs"]) == ("failed", "RuntimeError: no such shape", None)
+
+
+def test_a_decode_stream_with_another_result_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = load(RECOMPILES)
+    row = module.count("decode", "fixed", "setting", module.fixed_cache, {}, 3)
+    assert (row["status"], row["graphs"], row["calls"]) == ("ok", 1, 3)
+
+    class Scaled(module.Compile):  # type: ignore[misc, name-defined]
+        def __call__(self, function: Any) -> Any:
+            compiled = super().__call__(function)
+            return lambda *values: compiled(*values) * 1.01
+
+    class Lost(module.Compile):  # type: ignore[misc, name-defined]
+        def __call__(self, function: Any) -> Any:
+            compiled = super().__call__(function)
+
+            def call(*values: Any) -> Any:
+                found = compiled(*values)
+                if hasattr(function, "keys"):
+                    function.keys = function.keys.clone()
+                return found
+
+            return call
+
+    monkeypatch.setattr(module, "Compile", Scaled)
+    row = module.count("decode", "fixed", "setting", module.fixed_cache, {}, 3)
+    assert (row["status"], row["graphs"]) == ("wrong", None)
+    assert "relative error 0.01 against" in row["note"]
+    assert labels.note(row["note"], "zh") != row["note"]
+    monkeypatch.setattr(module, "Compile", Lost)
+    row = module.count("decode", "fixed", "setting", module.fixed_cache, {}, 3)
+    assert (row["status"], row["note"]) == ("wrong", "the cache was not written in place")
+    assert labels.note(row["note"], "zh") != row["note"]
 
 
 @pytest.mark.slow
