@@ -283,7 +283,7 @@ def test_phases_add_up_to_the_whole_of_each_start() -> None:
         assert sum(row["phase_s"] for row in phases) == pytest.approx(total["total_s"], rel=0.02)
         assert sum(row["share"] for row in phases) == pytest.approx(1, abs=0.02)
         assert all(row["phase_s"] >= 0 for row in phases)
-        # The rest is what is left: were a time counted twice, it would come out at nothing, and the sum above the whole.
+        # The rest is what is left: were a time counted twice, it would be nothing, and the sum above the whole.
         named = [row["phase_s"] for row in phases if row["phase"] != "rest"]
         assert 0.8 * total["total_s"] < sum(named) < total["total_s"]
 

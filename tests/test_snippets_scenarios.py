@@ -337,12 +337,12 @@ def test_a_decode_stream_with_another_result_is_wrong(monkeypatch: pytest.Monkey
     row = module.count("decode", "fixed", "setting", module.fixed_cache, {}, 3)
     assert (row["status"], row["graphs"], row["calls"]) == ("ok", 1, 3)
 
-    class Scaled(module.Compile):  # type: ignore[misc, name-defined]
+    class Scaled(module.Compile):  # type: ignore[name-defined]
         def __call__(self, function: Any) -> Any:
             compiled = super().__call__(function)
             return lambda *values: compiled(*values) * 1.01
 
-    class Lost(module.Compile):  # type: ignore[misc, name-defined]
+    class Lost(module.Compile):  # type: ignore[name-defined]
         def __call__(self, function: Any) -> Any:
             compiled = super().__call__(function)
 

@@ -21,9 +21,9 @@ How it is measured
     phases add up. External compilers are seen as calls of ``subprocess.run`` and ``subprocess.check_call``; where
     several run at once, the time during which at least one runs counts. Their time is taken out of Inductor's timer,
     and what does not fit in there out of AOTAutograd's: a graph out of the cache is loaded there, without Inductor,
-    and the compiler still answers a few questions (which instructions, which header). The import of the compiler is forced before
-    the first call and timed by itself. What is left of the first step (running it, building guards, loading what is
-    imported late) is "rest". Written for torch 2.11 to 2.13.
+    and the compiler still answers a few questions (which instructions, which header). The import of the compiler is
+    forced before the first call and timed by itself. What is left of the first step (running it, building guards,
+    loading what is imported late) is "rest". Written for torch 2.11 to 2.13.
 
 Rows, told apart by ``kind``; each has start, device, threads, status ("ok", or "failed", "not measured" with the
 reason in note).
