@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -339,9 +340,7 @@ def test_what_is_kept_of_the_output_does_not_say_where_the_repository_lies() -> 
 
 
 def test_what_is_kept_of_the_output_does_not_say_where_libraries_and_temporary_files_lie() -> None:
-    import pytest as installed
-
-    for path in (installed.__file__, os.__file__, str(Path(tempfile.gettempdir(), "kitchen-run-1", "job.json"))):
+    for path in (pytest.__file__, os.__file__, str(Path(tempfile.gettempdir(), "kitchen-run-1", "job.json"))):
         kept = runner.placeless(f"File {path}, line 3")
         assert kept != f"File {path}, line 3"
         assert not kept.startswith(f"File {os.sep}")
