@@ -295,8 +295,8 @@ def _series(name: str, ask: Ask, rows: list[Row], language: Language) -> tuple[l
     if ask.by is None:
         return [labels.column(ask.y, language, name).label], [colour("", 0)]
     found = list(dict.fromkeys(str(row[ask.by]) for row in rows))
-    # The comparison tool calls the model without compiling "eager".
-    own = {"eager": "none", "eager again": "none_again"} if ask.by == "variant" else {}
+    # The comparison tool calls the model without compiling "eager", and the back end of that name "compile:eager".
+    own = {"eager": "none", "eager again": "none_again", "compile:eager": "eager"} if ask.by == "variant" else {}
     return [plain(ask.by, v, language) for v in found], [colour(own.get(v, v), i) for i, v in enumerate(found)]
 
 

@@ -17,10 +17,12 @@ from kitchen.format import count, escape, escape_inline, number, quantity, scien
 
 #: A text longer than this is cut, with a word about it: the record has the rest.
 MAX_CHARACTERS = 60_000
+#: A listing of more lines than this scrolls in a box of its own, so that the page stays readable.
+LONG_LINES = 40
 
 
-def code_block(code: str, language: str) -> str:
-    """Highlighted code as one raw HTML block.
+def code_block(state: State, code: str, language: str) -> str:
+    """Highlighted code as one raw HTML block; a long one is a region that scrolls, by keyboard too.
 
     Not a Markdown fence: code of a record may hold a fence of any length, a tab's ``///`` or an include mark,
     and as HTML none of them is looked at. PageError where Pygments does not know ``language``.
@@ -35,7 +37,12 @@ def code_block(code: str, language: str) -> str:
     # A span that crosses lines would be cut by a reader that goes line by line; blank lines are kept by an entity.
     lines = [line if line.strip() else "&#8203;" for line in marked.split("\n")]
     body = "\n".join(lines)
-    return f'<div class="language-{escape(language)} highlight"><pre><span></span><code>{body}\n</code></pre></div>'
+    long, region = "", ""
+    if len(lines) > LONG_LINES:
+        words = labels.message("long_code", state.language, lines=str(len(lines)))
+        long, region = " ck-long", f' tabindex="0" role="region" aria-label="{escape(words)}"'
+    opening = f'<div class="language-{escape(language)} highlight{long}"><pre{region}>'
+    return f"{opening}<span></span><code>{body}\n</code></pre></div>"
 
 
 def text(state: State, name: str, column: str, *, where: Where | None, language: str | None) -> str:
@@ -57,7 +64,7 @@ def text(state: State, name: str, column: str, *, where: Where | None, language:
             )
         code = str(found[column])
         cut = len(code) > MAX_CHARACTERS
-        block = code_block(code[:MAX_CHARACTERS], language or str(found.get("language") or "cpp"))
+        block = code_block(state, code[:MAX_CHARACTERS], language or str(found.get("language") or "cpp"))
         return block + (f'\n\n<p class="muted">{labels.message("text_cut", state.language)}</p>' if cut else "")
 
     return blocks.per_machine(state, name, shown, body)
@@ -92,7 +99,7 @@ def source(state: State, name: str, functions: tuple[str, ...]) -> str:
     file = f"{name}.py"
     words = labels.message("source_link", state.language, file=f"<code>{escape(file)}</code>")
     link = f'<p class="ck-provenance"><a href="{blocks.snippet_url(state, name)}" download>{words}</a></p>'
-    return f"\n{code_block(code, 'python')}\n\n{link}\n"
+    return f"\n{code_block(state, code, 'python')}\n\n{link}\n"
 
 
 def inline_number(column: labels.Column, value: float) -> str:

@@ -107,6 +107,13 @@ def text_value(column_name: str, value: str, language: Language) -> str:
     return note(value, language)
 
 
+def is_name(column_name: str, value: str, language: Language) -> bool:
+    """True where a text value stands in code: it has no words of ours, or ours are a name too (``code = true``)."""
+    if text_value(column_name, value, language) == value:
+        return True
+    return bool(data()["values"].get(column_name, {}).get(value, {}).get("code"))
+
+
 def note(value: str, language: Language) -> str:
     """A note of a record in the page's words where we know it, else as it is; a list of notes part by part.
 

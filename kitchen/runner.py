@@ -14,6 +14,7 @@ import os
 import signal
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import threading
 import time
@@ -182,14 +183,25 @@ def run(
         reason = f"{reason}; {note}" if reason else note
     if reason:
         # A lone surrogate from an error message can't be written as UTF-8.
-        reason = reason.encode("utf-8", "replace").decode("utf-8")[:4000]
+        reason = placeless(reason.encode("utf-8", "replace").decode("utf-8"))[:4000]
     printed = [placeless(tail.text()) for tail in (stdout, stderr)]
     return Outcome(status, reason, rows, round(wall_s, 3), printed[0], printed[1])
 
 
 def placeless(text: str) -> str:
-    """Output without the folder of this repository: a record is published, and that is nobody's business."""
-    return text.replace(f"{CHILD.resolve().parent.parent}{os.sep}", "")
+    """Output without the places of this machine: a record is published, and they are nobody's business.
+
+    Paths are left relative to the repository, to the installed packages, to Python's library or to the temporary
+    folder; what else lies in the home folder begins with ``~``.
+    """
+    libraries = [sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib")]
+    places = {str(CHILD.resolve().parent.parent), *libraries, tempfile.gettempdir()}
+    if sys.prefix != sys.base_prefix:  # not /usr, of which many paths tell nothing
+        places.add(sys.prefix)
+    for place in sorted(places | {os.path.realpath(place) for place in places}, key=len, reverse=True):
+        text = text.replace(f"{place}{os.sep}", "")
+    home = str(Path.home())
+    return text.replace(f"{home}{os.sep}", f"~{os.sep}") if home != os.sep else text
 
 
 def _wait(process: subprocess.Popen[bytes], deadline: float, tails: tuple[_Tail, _Tail]) -> str | None:

@@ -141,7 +141,8 @@ def text_cell(column: Column, value: Any, language: Language) -> str:
     if isinstance(value, list):
         return escape(", ".join(str(v) for v in value[:8]) + (" …" if len(value) > 8 else ""))
     shown = labels.text_value(column.name, str(value), language)
-    return f"<code>{escape(shown)}</code>" if column.format == "code" and shown == value else escape(shown)
+    named = column.format == "code" and labels.is_name(column.name, str(value), language)
+    return f"<code>{escape(shown)}</code>" if named else escape(shown)
 
 
 def cell(column: Column, row: Row, scale: Scale | None, best: bool, language: Language) -> str:

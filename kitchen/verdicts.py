@@ -43,7 +43,7 @@ def _name(row: Row, language: Language, column: str = "backend") -> str:
     raw = str(row.get(column))
     shown = labels.name_of(column, raw, language)
     # What has a translation is words; what has none is a name as it stands in code.
-    return shown if labels.text_value(column, raw, language) != raw else f"<code>{shown}</code>"
+    return f"<code>{shown}</code>" if labels.is_name(column, raw, language) else shown
 
 
 def _pair(name: str, detail: str, language: Language) -> str:

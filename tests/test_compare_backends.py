@@ -12,8 +12,9 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,12 @@ SHORT = ("--seconds", "0.2", "--processes", "2")
 def named(*names: str) -> str:
     """A --variants value of callables in the file of test models."""
     return ",".join(f"{MODELS}:{name}" for name in names)
+
+
+def line_of(text: str, path: Path = MODELS) -> str:
+    """``file.py:line`` of the only line of a file that holds a text."""
+    (number,) = (n for n, line in enumerate(path.read_text("utf-8").splitlines(), 1) if text in line)
+    return f"{path.name}:{number}"
 
 
 def run_tool(*arguments: str, timeout: float = 400, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -136,6 +143,11 @@ def test_values(text: str, value: Any) -> None:
         {"optimizer": "Optimizer"},
         {"optimizer": "LBFGS"},
         {"device": "toaster"},
+        {"device": "meta"},
+        {"device": "cuda:99"},
+        {"device": ""},
+        {"threads": 100_000},
+        {"threads": 10**12},
         {"model": "nothing"},
         {"model": "nosuch.py:build"},
         {"training": True, "inference_mode": True},
@@ -145,6 +157,78 @@ def test_values(text: str, value: Any) -> None:
 def test_wrong_settings(wrong: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         tool.measure(Settings(**wrong))
+
+
+def test_more_threads_than_can_be_meant_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tool, "usable_cores", lambda: 4)
+    tool.check_threads(4 * tool.THREADS_PER_CORE)
+    with pytest.raises(UsageError, match=r"--threads 33; there are 4 core\(s\) to use here: wants 32 or fewer"):
+        tool.check_threads(33)
+    tool.check_threads(0)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 5000)
+    with pytest.raises(UsageError, match="torch takes 5000, see OMP_NUM_THREADS"):
+        tool.check_threads(0)
+
+
+def test_as_many_threads_as_are_allowed_do_start() -> None:
+    """The bound is below what the system gives: all of them come up and work."""
+    most = tool.THREADS_PER_CORE * tool.usable_cores()
+    code = f"import torch; torch.set_num_threads({most}); print(torch.ones(4_000_000).add(1).relu().sum().item())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout.strip() == "8000000.0", done.stderr
+
+
+@pytest.mark.parametrize(("threads", "said"), [(2, True), (1, False)])
+def test_more_threads_than_cores_are_a_warning(monkeypatch: pytest.MonkeyPatch, threads: int, said: bool) -> None:
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tool, "usable_cores", lambda: 1)
+    monkeypatch.setattr(tool.Comparison, "alone", interrupt)
+    heard: list[str] = []
+    report = tool.measure(Settings(threads=threads), heard.append)
+    assert ("2 threads on 1 core(s): they have to take turns" in report.warnings) is said
+    assert any("2 threads on 1 core(s)" in text for text in heard) is said
+
+
+@pytest.fixture
+def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda check_available: torch.device("cuda"))
+
+
+@pytest.mark.usefixtures("two_gpus")
+def test_devices_that_are_there() -> None:
+    assert tool.usable_devices() == ["cpu", "cuda:0", "cuda:1"]
+    for name in ("cpu", "cpu:0", "cuda", "cuda:0", "cuda:1"):
+        tool.check_device(name)
+
+
+@pytest.mark.usefixtures("two_gpus")
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("cuda:2", "there is no device of this number"),
+        ("xpu", "there is no xpu device here"),
+        ("meta", "its tensors hold no values"),
+        ("gpu", "torch knows no such device"),
+    ],
+)
+def test_devices_that_are_not_there(name: str, reason: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        tool.check_device(name)
+    assert str(caught.value) == f"--device {name}: {reason}; usable here: cpu, cuda:0, cuda:1"
+
+
+def test_an_accelerator_that_is_not_cuda_is_one_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda check_available: torch.device("xpu"))
+    monkeypatch.setattr(torch.accelerator, "device_count", lambda: 1)
+    assert tool.usable_devices() == ["cpu", "xpu:0"]
+    tool.check_device("xpu")
+    with pytest.raises(UsageError, match="there is no cuda device here; usable here: cpu, xpu:0"):
+        tool.check_device("cuda")
 
 
 def test_a_factory_must_be_importable() -> None:
@@ -224,6 +308,134 @@ def test_a_gradient_of_rounding_noise_is_not_wrong() -> None:
     found = {"gradient of w": torch.tensor([10.0]), "gradient of b": torch.tensor([3e-9])}
     assert tool.relative_errors(found, wanted) < 1e-5
     assert tool.relative_errors(found | {"gradient of b": torch.tensor([1.0])}, wanted) > 1
+
+
+def checked(*outputs: torch.Tensor, training: bool = False) -> dict[str, Any]:
+    """What check_plain() says of a model with these outputs."""
+
+    class Gives(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(()))
+
+        def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+            return [tensor.to(x.dtype) * self.weight for tensor in outputs]
+
+    workload = tool.Workload(Settings(training=training, device="cpu"))
+    workload.factory = lambda: (Gives(), torch.ones(1))
+    return tool.check_plain(workload)
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_where_every_output_is_empty_nothing_was_compared(training: bool) -> None:
+    """In training too: the gradients of nothing are zeros, right or wrong."""
+    with pytest.raises(tool.NothingToCompare):
+        checked(torch.ones(0, 3), torch.ones(0), training=training)
+    assert checked(torch.ones(0, 3), torch.ones(1), training=training)["reference"] == "float64"
+
+
+def test_no_batch_is_made_from_an_empty_one() -> None:
+    with pytest.raises(UsageError, match="empty batch"):
+        tool.rebatch(tool.Inputs((torch.ones(0, 3),)), 2)
+
+
+# ================================================================ what failed, and where
+
+
+def failure_of(call: Callable[[], Any], phase: str = "model") -> dict[str, str]:
+    """What is said of what a call raises; our own frame is not the user's."""
+    try:
+        call()
+    except Exception as error:
+        ours = error.__traceback__
+        return tool.describe_failure(error.with_traceback(ours and ours.tb_next), phase)
+    raise AssertionError("it raised nothing")
+
+
+@pytest.fixture
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], Path]:
+    """Writes a file of Python; what is imported in the test is forgotten afterwards."""
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    monkeypatch.setattr(sys, "modules", dict(sys.modules))
+
+    def write(name: str, text: str) -> Path:
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        return path
+
+    return write
+
+
+Write = Callable[[str, str], Path]
+
+
+def test_a_failure_names_the_line_of_the_user(written: Write) -> None:
+    """Of the frames the innermost one that is the user's: not the tool's, not torch's, not that of Python's library."""
+    written("place_helper.py", "import json\ndef read():\n    return json.loads('{')\n")
+    path = written(
+        "place_model.py",
+        "import torch\nfrom place_helper import read\n"
+        "def shapes():\n    x = torch.nn.Linear(4, 4)\n    return x(torch.ones(3))\n"
+        "def library():\n    return read()\n"
+        "def own():\n    raise ValueError('one\\ntwo')\n",
+    )
+    notes = {name: failure_of(tool.load_object(f"{path}:{name}"))["note"] for name in ("shapes", "library", "own")}
+    assert notes["shapes"].endswith(" (place_model.py:5)")
+    assert notes["library"].endswith(" (place_helper.py:3)")
+    assert notes["own"] == "ValueError: one (place_model.py:9)"
+
+
+def test_a_failure_at_import_names_the_line(written: Write) -> None:
+    path = written("place_import.py", "x = 1\ny = x / 0\n")
+    assert failure_of(lambda: tool.load_object(f"{path}:build"))["note"] == (
+        "ZeroDivisionError: division by zero (place_import.py:2)"
+    )
+    path = written("place_syntax.py", "x = 1\ny = = 2\n")  # it tells its place itself: once is enough
+    assert failure_of(lambda: tool.load_object(f"{path}:build"))["note"] == (
+        "SyntaxError: invalid syntax (place_syntax.py, line 2)"
+    )
+
+
+def test_what_an_installed_package_raises_has_its_line_there(written: Write) -> None:
+    """Below a frame of the user's, that one is named; without one, the package's; never torch's."""
+    written("site-packages/place_package.py", "def fail():\n    raise ValueError('no')\n")
+    path = written("place_user.py", "def call(f):\n    f()\n")
+    fail = tool.load_object(f"{path.parent}/site-packages/place_package.py:fail")
+    assert failure_of(fail)["note"] == "ValueError: no (place_package.py:2)"
+    assert failure_of(partial(tool.load_object(f"{path}:call"), fail))["note"] == "ValueError: no (place_user.py:2)"
+    assert failure_of(partial(tool.parse_pairs, "x"))["note"] == "UsageError: 'x': wants KEY=VALUE"
+    bad = partial(torch.nn.Linear(4, 4), torch.ones(3))
+    assert failure_of(bad)["note"].startswith("RuntimeError: ")
+    assert ".py" not in failure_of(bad)["note"]
+
+
+def test_a_relative_import_in_a_file_is_no_missing_package(written: Write) -> None:
+    written("place_pack/__init__.py", "")
+    written("place_pack/layers.py", "WIDTH = 3\n")
+    at_import = written("place_pack/model.py", "from .layers import WIDTH\ndef build():\n    return WIDTH\n")
+    inside = written("place_pack/late.py", "def build():\n    from .layers import WIDTH\n    return WIDTH\n")
+    said = (
+        "ImportError: attempted relative import with no known parent package ({}); "
+        "a file that is loaded by its path has no package: use package.module:factory instead"
+    )
+    failure = failure_of(lambda: tool.load_object(f"{at_import}:build"))
+    assert failure == {"kind": "error", "phase": "model", "note": said.format("model.py:1")}
+    assert failure_of(lambda: tool.load_object(f"{inside}:build")())["note"] == said.format("late.py:2")
+    # As it says: so it works.
+    assert tool.load_object("place_pack.model:build")() == tool.load_object("place_pack.late:build")() == 3
+
+
+def test_which_import_errors_are_missing_packages(written: Write) -> None:
+    kinds = {}
+    for name, text in {
+        "place_none": "import no_such_package_at_all",
+        "place_typing": "from json import no_such_name",
+        "place_beyond": "from ...layers import x",
+    }.items():
+        written(f"place_kinds/{name}.py", text)
+        kinds[name] = failure_of(lambda name=name: tool.load_object(f"place_kinds.{name}:build"))["kind"]  # type: ignore[misc]
+    assert kinds == {"place_none": "missing package", "place_typing": "error", "place_beyond": "error"}
 
 
 # ================================================================ statistics on made-up samples
@@ -585,7 +797,12 @@ def failures() -> subprocess.CompletedProcess[str]:
         ("wrap:no.such.module:change", "unknown back end", "model", "No module named 'no'"),
         ("inductor:nosuch", "compile error", "torch.compile", "Unrecognized mode=nosuch"),
         ("tvm", "missing package", "first call", "apache-tvm"),
-        ("compare_models.py:raises", "compile error", "first call", "ValueError: cannot do this"),
+        (
+            "compare_models.py:raises",
+            "compile error",
+            "first call",
+            "ValueError: cannot do this (" + line_of('raise ValueError("cannot do') + ")",
+        ),
         ("compare_models.py:out_of_memory", "out of memory", "first call", "can't allocate memory"),
         ("compare_models.py:crashes", "crash", "first call", "SIGSEGV"),
         ("compare_models.py:hangs", "hang", "first call", "no answer within 30 s"),
@@ -701,7 +918,8 @@ def test_a_variant_that_fails_later_falls_out(tmp_path: Path) -> None:
     )  # fmt: skip
     rows = rows_of(done)
     late = rows["compare_models.py:fails_later"]
-    assert (late["status"], late["phase"], late["note"]) == ("failed", "timing", "ValueError: later")
+    place = line_of('raise ValueError("later")')
+    assert (late["status"], late["phase"], late["note"]) == ("failed", "timing", f"ValueError: later ({place})")
     assert rows["compile:eager"]["processes"] == 2
 
 
@@ -712,6 +930,18 @@ def test_a_model_that_does_not_run() -> None:
     assert rows["eager"]["status"] == "failed"
     assert "cannot be multiplied" in rows["eager"]["note"]
     assert rows["inductor"]["status"] == "not measured"
+
+
+def test_an_empty_batch_is_not_timed() -> None:
+    done = run_tool(f"{MODELS}:small", "--arg", "batch=0", *SHORT, "--json", "-")
+    assert done.returncode == 1
+    rows = rows_of(done)
+    eager = rows["eager"]
+    assert (eager["status"], eager["failure"], eager["phase"]) == ("failed", "error", "check")
+    assert eager["note"] == tool.EMPTY
+    assert eager["compile_cold_s"] is eager["step_us"] is None
+    for name in (AGAIN, "aot_eager", "inductor"):
+        assert (rows[name]["status"], rows[name]["note"]) == ("not measured", "the plain model could not be checked")
 
 
 # ================================================================ for real: what it measures
@@ -835,6 +1065,8 @@ def test_a_failed_row_is_a_record() -> None:
         ("--csv", "my_backend.py"),
         ("--json", ""),
         ("--variants", "inductor+"),
+        ("--threads", "100000"),
+        ("--device", "meta"),
     ],
 )
 def test_bad_arguments_end_with_2(arguments: tuple[str, ...]) -> None:
@@ -843,6 +1075,16 @@ def test_bad_arguments_end_with_2(arguments: tuple[str, ...]) -> None:
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
     assert done.stderr.strip()
+
+
+def test_an_error_in_a_factory_is_said_with_its_line(tmp_path: Path) -> None:
+    """In the terminal too: in the progress and below the tables."""
+    path = tmp_path / "bad_factory.py"
+    path.write_text("def build(batch: int = 4):\n    raise KeyError('width')\n")
+    done = run_tool(f"{path}:build", *SHORT)
+    assert done.returncode == 1
+    for said in (done.stdout, done.stderr):
+        assert "KeyError: 'width' (bad_factory.py:2)" in said
 
 
 def test_help_names_every_setting() -> None:
@@ -888,6 +1130,7 @@ def test_a_model_file_that_ends_the_process_says_so(tmp_path: Path) -> None:
     row = rows_of(done)["eager"]
     assert (row["failure"], row["phase"]) == ("error", "start")
     assert "SystemExit(3)" in row["note"]
+    assert row["note"].endswith("(ends.py:2)")
     assert done.returncode == 1
 
 
@@ -920,12 +1163,18 @@ def processes_of(marker: str) -> list[str]:
     return found
 
 
+def mind_ctrl_c() -> None:
+    """In a process that is being started: tests that run in the background may have inherited that it is ignored."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def start_tool(tmp_path: Path, *arguments: str) -> subprocess.Popen[str]:
     """Start the tool with a temporary folder of its own, by which its processes can be found."""
     environ = os.environ | {"TMPDIR": str(tmp_path), "PYTHONWARNINGS": "ignore"}
     return subprocess.Popen(
-        [sys.executable, str(TOOL), *arguments], env=environ, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+        [sys.executable, str(TOOL), *arguments], env=environ, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        preexec_fn=mind_ctrl_c,
+    )  # fmt: skip
 
 
 def wait_until_gone(tmp_path: Path) -> None:
@@ -973,6 +1222,67 @@ def test_ctrl_c_before_any_step_keeps_the_compile_times(tmp_path: Path) -> None:
     assert rows["compile:eager"]["step_us"] is None
     assert rows["compare_models.py:hangs"]["status"] == "not measured"
     assert process.returncode == 0
+
+
+def importing(tmp_path: Path, before: Callable[[], Any]) -> subprocess.Popen[str]:
+    """Start the tool with a torch that takes its time to import, and wait until it does."""
+    package = tmp_path / "torch" / "__init__.py"
+    package.parent.mkdir()
+    package.write_text(
+        "import sys, time\n"
+        "print('importing', file=sys.stderr, flush=True)\n"
+        "try:\n    time.sleep(2)\nexcept BaseException:\n    raise ImportError('it took that for its own') from None\n"
+        "raise SystemExit(7)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, str(TOOL)], env=os.environ | {"PYTHONPATH": str(tmp_path)}, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=before,
+    )  # fmt: skip
+    wait_for(process, "importing")
+    return process
+
+
+def test_ctrl_c_while_torch_is_imported_is_one_line(tmp_path: Path) -> None:
+    process = importing(tmp_path, mind_ctrl_c)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=60) == ("", f"{tool.INTERRUPTED}\n")
+    assert process.returncode == 130
+
+
+def test_a_signal_that_the_shell_ignores_stays_ignored(tmp_path: Path) -> None:
+    """A script that puts the tool in the background does so."""
+    process = importing(tmp_path, lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 7
+
+
+def test_ctrl_c_before_it_measures_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(signal, "signal", lambda *_: None)  # main() sets handlers
+    monkeypatch.setattr(tool, "check_settings", interrupt)
+    assert tool.main([]) == 130
+    assert capsys.readouterr() == ("", f"{tool.INTERRUPTED}\n")
+
+
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="looks for processes in /proc")
+def test_ctrl_c_in_the_first_process_is_one_line_and_ends_it(tmp_path: Path) -> None:
+    (tmp_path / "waits.py").write_text("import time\ntime.sleep(3600)\n")
+    process = start_tool(tmp_path, f"{tmp_path}/waits.py:build", "--json", "-")
+    wait_for(process, "eager: alone")
+    deadline = time.monotonic() + 60
+    while len(processes_of(str(tmp_path))) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=60) == ("", f"{tool.INTERRUPTED}\n")
+    assert process.returncode == 130
+    wait_until_gone(tmp_path)
+    assert list(tmp_path.glob("compare-backends-*")) == []
 
 
 @pytest.mark.slow

@@ -115,13 +115,14 @@ def test_totals_are_lines_from_the_compile_time_that_rise_with_the_step(tree: Tr
     rows = [
         variant("eager", 1000.0, 0.0, saved_us=None),
         variant("eager again", 1001.0, 0.0),
+        variant("compile:eager", 1100.0, 1.0),
         variant("aot_eager", 1000.0, 2.0),
         variant("inductor", 500.0, 10.0, break_even_cold=20_000),
         variant("cudagraphs", 100.0, 1.0, status="failed", note="x"),
     ]
     points, crossings = charts.total_rows(rows, "cold")
     totals = {(row["variant"], row["steps"]): row["total_cold_s"] for row in points}
-    assert {name for name, _ in totals} == {"eager", "aot_eager", "inductor"}
+    assert {name for name, _ in totals} == {"eager", "compile:eager", "aot_eager", "inductor"}
     assert totals["eager", 1000] == pytest.approx(1.0)
     assert totals["inductor", 1000] == pytest.approx(10.5)
     assert totals["aot_eager", 10_000_000] == pytest.approx(10_002.0)
@@ -130,6 +131,9 @@ def test_totals_are_lines_from_the_compile_time_that_rise_with_the_step(tree: Tr
     html = page.chart("models/mlp", "totals", x="steps", y="total_cold_s", by="variant", title="T")
     assert "20,000" in html
     assert "var(--ck-none)" in html  # eager is the model without compiling here
+    assert "var(--ck-eager)" in html  # and compile:eager the back end of that name
+    assert ">compile:eager<" not in html
+    assert "<code>eager</code>" in html
     with pytest.raises(PageError, match="totals wants"):
         page.chart("models/mlp", "totals", x="steps", y="step_us", by="variant")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,21 @@ def test_a_line_for_each_model_and_a_column_for_each_back_end(tree: Tree) -> Non
     marks = table.all("span", "ck-mark")
     assert {mark.attributes["aria-label"] for mark in marks} == {"faster", "slower", "no difference"}
     assert html.one("p", "ck-caption").text == "Cap"
+
+
+def test_the_back_end_eager_is_not_the_model_without_compiling(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [row("mlp", "eager"), row("mlp", "compile:eager", verdict="slower", speedup_ratio=0.8)]
+    tree.record("models/mlp", rows, day="2026-11-30")
+    for language, plain in (("en", "not compiled"), ("zh", "不编译")):
+        use(tree, monkeypatch, language=language)
+        html = page.matrix("models/*", rows="model", across="variant", cell="speedup_ratio", where=INFERENCE)
+        heads = re.findall('<th scope="col" class="num">(.*?)</th>', html)
+        assert sorted(heads) == ["<code>aot_eager</code>", "<code>eager</code>", "<code>inductor</code>"]
+        table = page.table("models/mlp", columns=["variant", "verdict"])
+        assert re.findall('<th scope="row"[^>]*>(.*?)</th>', table) == [plain, "<code>eager</code>"]
+        told = page.verdict("models/*", "tally", workload="inference")
+        assert "<code>eager</code>" in told
+        assert "compile:eager" not in html + told
 
 
 def test_every_record_is_named_below(tree: Tree) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kitchen import calls, formulas, glossary, page
+from kitchen import calls, excerpts, formulas, glossary, page
 from tests.page_tree import SNIPPET, Tree, backend_row, cells, four_backends, parse, render, tabs, use
 
 NAME = "overview/four_backends"
@@ -44,6 +44,19 @@ def test_text_is_the_code_character_for_character(tree: Tree) -> None:
 def test_text_is_highlighted_as_the_row_says(tree: Tree) -> None:
     tree.record(NAME, [backend_row("inductor", code="import triton", language="python")])
     assert render(page.text(NAME, "code")).one("div", "language-python").one("code").all("span")
+
+
+@pytest.mark.parametrize(
+    ("lines", "label"), [(excerpts.LONG_LINES, None), (excerpts.LONG_LINES + 1, "Code, 41 lines, scrolls")]
+)
+def test_a_long_listing_is_a_region_that_the_keyboard_reaches(tree: Tree, lines: int, label: str | None) -> None:
+    tree.record(NAME, [backend_row("inductor", code="x = 1;\n" * lines)])
+    box = render(page.text(NAME, "code")).one("div", "highlight")
+    pre = box.one("pre")
+    assert ("ck-long" in box.attributes["class"].split()) is (label is not None)
+    assert pre.attributes.get("aria-label") == label
+    assert pre.attributes.get("tabindex") == (label and "0")
+    assert pre.attributes.get("role") == (label and "region")
 
 
 def test_text_of_a_row_that_failed_gives_the_reason(tree: Tree) -> None:

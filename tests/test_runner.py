@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -336,3 +337,11 @@ def test_ctrl_c_stops_the_snippet_and_reaches_the_caller(tmp_path: Path) -> None
 def test_what_is_kept_of_the_output_does_not_say_where_the_repository_lies() -> None:
     here = Path(runner.__file__).resolve()
     assert runner.placeless(f'File "{here}", line 3') == f'File "kitchen{os.sep}runner.py", line 3'
+
+
+def test_what_is_kept_of_the_output_does_not_say_where_libraries_and_temporary_files_lie() -> None:
+    for path in (pytest.__file__, os.__file__, str(Path(tempfile.gettempdir(), "kitchen-run-1", "job.json"))):
+        kept = runner.placeless(f"File {path}, line 3")
+        assert kept != f"File {path}, line 3"
+        assert not kept.startswith(f"File {os.sep}")
+        assert kept.endswith(f"{Path(path).name}, line 3")

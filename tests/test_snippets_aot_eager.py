@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import sys
 from typing import Any
 
 import pytest
@@ -291,3 +292,31 @@ def test_verdict_on_a_case_leaves_the_others_out() -> None:
 @pytest.mark.parametrize("rule", ["setup_cost", "ladder", "case_steps"])
 def test_rules_have_nothing_to_say_without_rows(rule: str, language: str) -> None:
     assert verdicts.RULES[rule]([], language) == verdicts.RULES[rule]([{}], language) == []
+
+
+@pytest.mark.parametrize(
+    ("backend", "partitioner"),
+    [
+        ("aot_eager", "min_cut_rematerialization_partition"),
+        ("aot_eager_decomp_partition", "min_cut_rematerialization_partition"),
+        ("aot_eager_default_partitioner", "default_partition"),
+    ],
+)
+def test_the_partitioner_of_a_back_end_is_the_one_that_docstrings_name(backend: str, partitioner: str) -> None:
+    """What graphs, ladder and step_time say of torch's back ends, asked of torch."""
+    called: set[str] = set()
+
+    def note(frame: Any, event: str, _: Any) -> None:
+        if event == "call":
+            called.add(frame.f_code.co_name)
+
+    torch._dynamo.reset()
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        compiled = torch.compile(lambda x: torch.sin(x).mean(), backend=backend)
+        compiled(torch.ones(4, requires_grad=True)).backward()
+    finally:
+        sys.setprofile(before)
+        torch._dynamo.reset()
+    assert called & {"min_cut_rematerialization_partition", "default_partition"} == {partitioner}

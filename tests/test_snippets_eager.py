@@ -8,6 +8,7 @@ import json
 import math
 import re
 import statistics
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,7 +27,16 @@ BUDGETS: dict[str, Row] = {
     "eager/profiler_timeline": {"steps": 5},
     "eager/debugging": {
         "variants": ("none", "eager", "aot_eager"),
-        "tools": ("print", "hook_before", "hook_list", "hook_after", "stepping", "stepping_stance", "index_error"),
+        "tools": (
+            "print",
+            "breakpoint",
+            "hook_before",
+            "hook_list",
+            "hook_after",
+            "stepping",
+            "stepping_stance",
+            "index_error",
+        ),
     },
 }
 
@@ -242,6 +252,14 @@ def test_debugging_finds_what_is_kept_and_what_is_lost() -> None:
         assert found["hook_after", backend]["seen"] == 0
         assert found["stepping", backend]["seen"] < found["stepping", backend]["expected"]
         assert found["stepping_stance", backend]["outcome"] == "works"
+    frames = {row["backend"]: row for row in of_kind(rows_of("eager/debugging"), "debug_frame")}
+    assert set(frames) == {backend for _, backend in found}
+    plain = frames["none"]
+    assert (plain["frame"], plain["own_code"], plain["holds_h"]) == ("forward: breakpoint()", True, "h")
+    assert plain["frame_locals"] == "self: Stopping, x: Tensor, h: Tensor"
+    for backend in ("eager", "aot_eager"):
+        assert frames[backend]["own_code"] is False, "Dynamo wrote it"
+        assert "h: Tensor" not in frames[backend]["frame_locals"]
     for row in of_kind(rows_of("eager/debugging"), "debug_tool"):
         for backend in ("none", "eager", "aot_eager"):
             assert row[f"outcome_{backend}"] == found[row["tool"], backend]["outcome"]
@@ -266,6 +284,23 @@ def test_debugging_error_line_has_no_folders() -> None:
     module = load("eager/debugging")
     error = RuntimeError("kernel, /tmp/some-where/in.d/x1.main.cpp:22, index out of bounds\nmore")
     assert module.first_line(error) == "RuntimeError: kernel, x1.main.cpp:22, index out of bounds"
+
+
+def test_debugging_finds_the_tensor_under_another_name_and_in_a_list() -> None:
+    torch = pytest.importorskip("torch")
+    module = load("eager/debugging")
+    wanted, kept, other = torch.arange(4.0), [torch.zeros(3), torch.arange(4.0)], torch.zeros(4)
+    stop = module.Stop(sys._getframe())
+    assert stop.own_code is False
+    assert stop.frame.startswith("test_debugging_finds_the_tensor_under_another_name_and_in_a_list: ")
+    assert stop.holder(wanted) == "wanted"
+    stop.locals.pop("wanted")
+    assert stop.holder(wanted) == "kept"
+    del kept
+    assert "kept" in stop.locals, "noted while it stood there"
+    stop.locals.pop("kept")
+    assert stop.holder(wanted) is None
+    assert stop.holder(other) == "other"
 
 
 def test_debugging_process_that_dies_is_an_outcome(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -283,6 +283,9 @@ def test_phases_add_up_to_the_whole_of_each_start() -> None:
         assert sum(row["phase_s"] for row in phases) == pytest.approx(total["total_s"], rel=0.02)
         assert sum(row["share"] for row in phases) == pytest.approx(1, abs=0.02)
         assert all(row["phase_s"] >= 0 for row in phases)
+        # The rest is what is left: were a time counted twice, it would be nothing, and the sum above the whole.
+        named = [row["phase_s"] for row in phases if row["phase"] != "rest"]
+        assert 0.8 * total["total_s"] < sum(named) < total["total_s"]
 
 
 @pytest.mark.slow
@@ -296,6 +299,11 @@ def test_a_warm_start_finds_the_cache_and_starts_no_compiler_for_kernels() -> No
     if not on_cuda():
         assert phases["cold", "header"] > phases["header", "header"]
         assert phases["header", "compiler"] > phases["warm", "compiler"]
+        # A warm start asks the compiler a few questions, and their time is not AOTAutograd's.
+        assert totals["warm"]["compiler_calls"] > 0
+        assert phases["warm", "compiler"] > 0
+        assert phases["warm", "inductor"] == 0
+        assert phases["warm", "aot_autograd"] < phases["cold", "aot_autograd"]
 
 
 def test_nested_timers_are_taken_apart() -> None:
@@ -306,6 +314,20 @@ def test_nested_timers_are_taken_apart() -> None:
     # Everything that the timers hold, once: Dynamo with what is in it, and the backward beside it.
     assert sum(phases.values()) == nested["dynamo"] + nested["backward"]
     assert min(module.phases_of(dict.fromkeys(nested, 0.0), 1.0, 1.0).values()) == 0
+
+
+def test_compilers_of_a_warm_start_are_taken_out_of_aot_autograd() -> None:
+    module = load("inductor/compile_phases")
+    warm = {"dynamo": 10.0, "aot": 9.0, "backward": 0.0, "inductor": 0.0, "inductor_forward": 0.0, "triton": 0.0}
+    phases = module.phases_of(warm, header_s=1.0, compilers_s=7.0)
+    assert phases == {"dynamo": 1.0, "aot_autograd": 2.0, "inductor": 0.0, "header": 1.0, "compiler": 6.0}
+    # Inductor's own first, the rest out of AOTAutograd's; never more than the two hold.
+    both = warm | {"inductor": 4.0, "inductor_forward": 4.0}
+    for compilers_s in (0.0, 3.0, 4.0, 6.0, 9.0, 20.0):
+        phases = module.phases_of(both, header_s=2.0, compilers_s=compilers_s)
+        assert sum(phases.values()) == pytest.approx(10.0)
+        assert min(phases.values()) >= 0
+        assert phases["header"] + phases["compiler"] == min(compilers_s, 9.0)
 
 
 def test_compilers_that_overlap_count_once() -> None:

@@ -210,6 +210,10 @@ def test_speed_claims_are_judged_by_interval_and_a_a_pair() -> None:
             assert row["verdict"] == "no difference"
         assert len(row["samples_us"]) == row["processes"] * row["rounds"] == 4
         assert row["subject"] in words("subject")
+    gains = {(row["subject"], row["against"]): row for row in of_kind(rows, "gain")}
+    assert list(gains) == list(module.GAINS)
+    assert {subject for pair in gains for subject in pair} <= words("subject")
+    assert {subject for subject, _ in gains} == {"product", "product_half"}, "the verdict rests on two sizes"
     (first,) = of_kind(rows, "first")
     assert first["first_ratio"] > 2
     assert first["agrees"] is False
@@ -218,6 +222,40 @@ def test_speed_claims_are_judged_by_interval_and_a_a_pair() -> None:
         assert (row["cases"], row["as_said"]) == (len(cases), sum(case["agrees"] for case in cases))
         named = {value for case in cases for value in (case["said"], case["verdict"])}
         assert named <= words("said") | words("verdict")
+
+
+def test_a_gain_sets_the_product_of_its_row_against_the_other() -> None:
+    module = load(SPEED)
+    shared: Row = {"claim": module.GAINS_MOST, "status": "ok", "note": None}
+    times = {"product": 1.0, "product_half": 0.5, "chain": 0.25}  # of a compiled step; a plain one takes 1
+    blocks = {f"{subject}/inductor": [time] * 2 for subject, time in times.items()}
+    blocks |= {f"{subject}/{plain}": [1.0] * 2 for subject in times for plain in ("none", "none_again")}
+    answers = [{"blocks": blocks, "graphs": 3}] * 2
+    row = module.gain_row(shared, "product", "product_half", answers)
+    assert (row["gain_ratio"], row["verdict"], row["agrees"]) == (pytest.approx(0.5), "less", False)
+    row = module.gain_row(shared, "product_half", "product", answers)
+    assert (row["gain_ratio"], row["verdict"], row["agrees"]) == (pytest.approx(2.0), "more", True)
+    row = module.gain_row(shared, "product_half", "chain", answers)
+    assert (row["subject"], row["against"], row["gain_ratio"]) == ("product_half", "chain", pytest.approx(0.5))
+
+
+def test_the_two_products_are_compiled_for_their_own_sizes() -> None:
+    """One code object with two sizes would be compiled for sizes that change: not what is to be compared."""
+    torch = pytest.importorskip("torch")
+    module = load(SPEED)
+    sizes: list[list[Any]] = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        sizes.append([size for tensor in inputs for size in tensor.shape])
+        return graph.forward
+
+    torch._dynamo.reset()
+    for subject in ("product", "product_half"):
+        model, x = module.build(subject, "cpu")
+        torch.compile(model, backend=backend)(x)
+    torch._dynamo.reset()
+    assert [type(size) for found in sizes for size in found] == [int] * sum(map(len, sizes))
+    assert len(sizes) == 2
 
 
 def test_judge_takes_noise_for_no_difference() -> None:
@@ -234,7 +272,7 @@ def test_a_claim_without_its_numbers_is_not_judged() -> None:
     lost = [{"failed": "the process died of signal SIGSEGV"}]
     case = module.case_row(shared, "mlp", "inductor", "faster", lost)
     assert (case["status"], case["speedup_ratio"], case["agrees"]) == ("failed", None, None)
-    assert module.gain_row(shared, "mlp", lost)["status"] == "failed"
+    assert module.gain_row(shared, "product", "mlp", lost)["status"] == "failed"
     assert module.first_row(shared, {"graphs": 0})["status"] == "not measured"
     claim = module.claim_row(shared, [case])
     assert (claim["status"], claim["holds"]) == ("failed", None)
@@ -260,7 +298,7 @@ def test_streams_are_counted() -> None:
     assert all(row["status"] == "ok" for row in rows), [row["note"] for row in rows]
     assert all(row["calls"] == 12 for row in rows)
     found = {(row["scenario"], row["stream"], row["setting"]): row for row in rows}
-    assert found["decode", "fixed", "index_copy(2, at, token)"]["graphs"] == 1
+    assert found["decode", "fixed", "self.keys.index_copy_(2, at, token)"]["graphs"] == 1
     assert found["images", "one size", "torch.compile(model)"]["graphs"] == 1
     assert found["training", "no last batch", "DataLoader(drop_last=True)"]["graphs"] == 1
     for scenario, stream in (("decode", "growing"), ("images", "many sizes"), ("ids", "many lengths")):
@@ -292,6 +330,39 @@ def test_a_stream_that_fails_is_a_row() -> None:
 
     row = module.count("decode", "growing", "setting", broken, {}, 3)
     assert (row["status"], row["note"], row["graphs"]) == ("failed", "RuntimeError: no such shape", None)
+
+
+def test_a_decode_stream_with_another_result_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = load(RECOMPILES)
+    row = module.count("decode", "fixed", "setting", module.fixed_cache, {}, 3)
+    assert (row["status"], row["graphs"], row["calls"]) == ("ok", 1, 3)
+
+    class Scaled(module.Compile):  # type: ignore[name-defined]
+        def __call__(self, function: Any) -> Any:
+            compiled = super().__call__(function)
+            return lambda *values: compiled(*values) * 1.01
+
+    class Lost(module.Compile):  # type: ignore[name-defined]
+        def __call__(self, function: Any) -> Any:
+            compiled = super().__call__(function)
+
+            def call(*values: Any) -> Any:
+                found = compiled(*values)
+                if hasattr(function, "keys"):
+                    function.keys = function.keys.clone()
+                return found
+
+            return call
+
+    monkeypatch.setattr(module, "Compile", Scaled)
+    row = module.count("decode", "fixed", "setting", module.fixed_cache, {}, 3)
+    assert (row["status"], row["graphs"]) == ("wrong", None)
+    assert "relative error 0.01 against" in row["note"]
+    assert labels.note(row["note"], "zh") != row["note"]
+    monkeypatch.setattr(module, "Compile", Lost)
+    row = module.count("decode", "fixed", "setting", module.fixed_cache, {}, 3)
+    assert (row["status"], row["note"]) == ("wrong", "the cache was not written in place")
+    assert labels.note(row["note"], "zh") != row["note"]
 
 
 @pytest.mark.slow

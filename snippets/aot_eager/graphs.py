@@ -15,7 +15,8 @@ the halves; ours write the graph down and hand it on (``torch._dynamo.backends.c
 
 Then the same step is cut in three ways, which shows what the partitioner decides: what the forward keeps in memory for
 the backward, and what the backward computes again. ``default`` keeps what the backward reads; ``min_cut`` finds the
-cheapest cut, and is what ``aot_eager`` uses; ``budget`` is the same with
+cheapest cut, and is what ``aot_eager``, ``aot_eager_decomp_partition`` and ``inductor`` use (``default`` is that of
+``aot_eager_default_partitioner``, whose name says so); ``budget`` is the same with
 ``torch._functorch.config.activation_memory_budget`` at BUDGET. To have something to decide on, this part has ten
 pointwise operators in a row between the layers.
 

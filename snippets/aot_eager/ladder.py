@@ -10,9 +10,10 @@
 """The ladder of back ends: which layer of torch.compile breaks? Faults are planted, and the ladder has to find them.
 
 Each rung adds one layer to the rung below: ``eager`` captures with Dynamo and runs the graph; ``aot_eager`` adds
-AOTAutograd; ``aot_eager_decomp_partition`` adds Inductor's decompositions and its way of cutting the joint graph;
-``inductor`` adds lowering, fusion and code generation. The first rung that raises, or whose numbers differ from those
-without compiling, names the layer. Output *and* gradients are compared: a fault in the backward spares the output.
+AOTAutograd, with the min-cut partitioner that ``inductor`` has too; ``aot_eager_decomp_partition`` adds Inductor's
+decompositions and cuts in the same way; ``inductor`` adds lowering, fusion and code generation. The first rung that
+raises, or whose numbers differ from those without compiling, names the layer. Output *and* gradients are compared: a
+fault in the backward spares the output.
 
 The faults (``fault``; each in a process of its own, so that nothing planted stays)
     nothing            none: the ladder must be climbed to the end

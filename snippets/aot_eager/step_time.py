@@ -12,9 +12,11 @@
 ``aot_eager`` runs the same operators one by one, so there is little it could save. Three cases show what that
 comes to: ``mlp`` (three linear layers with ReLU, nearly all matrix product), ``pointwise`` (a long pointwise
 expression on a large tensor, where fusion pays) and ``repeats`` (an expression that is written three times over, as
-careless code has it). The last is the exception that proves the rule: in training AOTAutograd's partitioner drops
-common subexpressions, so ``aot_eager`` may gain there without any kernel being compiled. A step is forward, backward
-and fresh gradients, without an optimizer.
+careless code has it). The last is the exception that proves the rule: in training ``aot_eager`` cuts the joint graph
+with the min-cut partitioner, as ``inductor`` and ``aot_eager_decomp_partition`` do, and that drops common
+subexpressions before it cuts. So ``aot_eager`` may gain there without any kernel being compiled. (The default
+partitioner does not drop them; of torch's back ends ``aot_eager_default_partitioner`` uses it, which is not timed
+here.) A step is forward, backward and fresh gradients, without an optimizer.
 
 How it is measured
     Correctness first: gradients further than TOLERANCE from the same step in float64 give a row "wrong" without times.
@@ -132,7 +134,7 @@ def gradients(call: Step, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def count_operators(case: str, device: str, backend: str) -> dict[str, int]:
-    """Return the calls in the forward and the backward graph that ``aot_eager`` makes of a case."""
+    """Return the calls in the forward and the backward graph that ``backend`` makes of a case."""
     from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
     from torch._dynamo.backends.common import aot_autograd
 

@@ -56,6 +56,12 @@ Rows, told apart by ``kind``; each has tool, status ("ok", or "failed" with the 
         breaks       graph breaks among them
         outcome      as above
         detail       the error, or the name of the frame that stopped; None where there is nothing to say
+    kind = "debug_frame": what a debugger finds at the last stop of ``breakpoint()`` in ``forward``
+        backend      as above
+        frame        name of the frame, and the line that it says it is at
+        own_code     whether that frame runs the code of forward, and not code that Dynamo wrote in its name
+        frame_locals name and type of every local that has a value there
+        holds_h      the local that holds the tensor which forward calls h, found by its numbers; None where none does
 """
 
 from __future__ import annotations
@@ -85,6 +91,7 @@ VARIANTS = ("none", "eager", "aot_eager", "inductor")
 CALLS = 3
 WIDTH = 8
 TOOLS: dict[str, Tool] = {}
+FRAME_COLUMNS = ("frame", "own_code", "frame_locals", "holds_h")
 # May end the process instead of raising.
 RISKY = ("index_error",)
 
@@ -307,12 +314,31 @@ class Stopping(Model):
         return self.second(h)
 
 
-def stopped_frames(variant: str, device: str) -> list[types.FrameType]:
-    """Return the frames in which ``breakpoint()`` would have stopped."""
-    stops: list[types.FrameType] = []
+class Stop:
+    """What a debugger finds in the frame that called ``breakpoint()``, noted while it stands there."""
+
+    def __init__(self, frame: types.FrameType) -> None:
+        where = traceback.extract_stack(frame, limit=1)[0]
+        self.frame = f"{where.name}: {where.line}"
+        self.own_code = frame.f_code is Stopping.forward.__code__
+        # A copy: what the frame does later is not what the debugger saw.
+        self.locals = dict(frame.f_locals)
+
+    def holder(self, wanted: torch.Tensor) -> str | None:
+        """Return the local that holds these numbers, be it in a list."""
+        for name, value in self.locals.items():
+            for one in value if isinstance(value, list | tuple) else [value]:
+                if isinstance(one, torch.Tensor) and one.shape == wanted.shape and torch.allclose(one, wanted):
+                    return name
+        return None
+
+
+def stops_of(variant: str, device: str) -> list[Stop]:
+    """Return where ``breakpoint()`` would have stopped."""
+    stops: list[Stop] = []
 
     def stop() -> None:
-        stops.append(sys._getframe(1))
+        stops.append(Stop(sys._getframe(1)))
 
     sys.breakpointhook = stop
     try:
@@ -327,17 +353,34 @@ def stopped_frames(variant: str, device: str) -> list[types.FrameType]:
 @tool
 def breakpoint_(variant: str, device: str) -> Row:
     """A breakpoint in forward: stops; detail is the line of the last."""
-    stops = stopped_frames(variant, device)
-    where = traceback.extract_stack(stops[-1], limit=1)[0] if stops else None
-    return {"seen": len(stops), "expected": CALLS, "detail": where and f"{where.name}: {where.line}"}
+    stops = stops_of(variant, device)
+    return {"seen": len(stops), "expected": CALLS, "detail": stops[-1].frame if stops else None}
 
 
 @tool
 def breakpoint_locals(variant: str, device: str) -> Row:
     """The same, with the local ``h`` in sight; detail: the locals of the last stop."""
-    stops = stopped_frames(variant, device)
-    seen = sum(isinstance(frame.f_locals.get("h"), torch.Tensor) for frame in stops)
-    return {"seen": seen, "expected": CALLS, "detail": ", ".join(stops[-1].f_locals) if stops else None}
+    stops = stops_of(variant, device)
+    seen = sum(isinstance(stop.locals.get("h"), torch.Tensor) for stop in stops)
+    return {"seen": seen, "expected": CALLS, "detail": ", ".join(stops[-1].locals) if stops else None}
+
+
+def last_stop(variant: str, device: str) -> Row:
+    """Return what a debugger finds at the last stop of a breakpoint in forward (columns: module docstring)."""
+    import torch._dynamo
+
+    torch._dynamo.reset()
+    stops = stops_of(variant, device)
+    if not stops:
+        return dict.fromkeys(FRAME_COLUMNS)
+    stop = stops[-1]
+    wanted = Stopping().to(device).first(inputs(device))
+    return {
+        "frame": stop.frame,
+        "own_code": stop.own_code,
+        "frame_locals": ", ".join(f"{name}: {type(value).__name__}" for name, value in stop.locals.items()),
+        "holds_h": stop.holder(wanted),
+    }
 
 
 @tool
@@ -531,6 +574,11 @@ def child_main(job: Row) -> None:
     """Do one job in this process and write its answer, or what went wrong, beside it."""
     torch.set_num_threads(job["threads"])
     answer: Row = {name: try_tool(name, job["variant"], job["device"]) for name in job["tools"]}
+    if breakpoint_.__name__ in job["tools"]:
+        try:
+            answer["frame"] = {"status": "ok", "note": None} | last_stop(job["variant"], job["device"])
+        except Exception as error:
+            answer["frame"] = {"status": "failed", "note": first_line(error)} | dict.fromkeys(FRAME_COLUMNS)
     Path(job["answer"]).write_text(json.dumps(answer))
     sys.stdout.flush()
     # The answer is written; taking a compiler's worth of modules down in good order would cost another second.
@@ -605,11 +653,15 @@ def run(
     # The functions of print and breakpoint carry an underscore, not to hide what Python calls so.
     full = {name.rstrip("_"): name for name in TOOLS}
     found: dict[tuple[str, str], Row] = {}
+    frames: dict[str, Row] = {}
     with tempfile.TemporaryDirectory(prefix="debugging-", ignore_cleanup_errors=True) as folder:
         for variant in variants:
             for group in filter(None, groups):
                 job: Row = {"variant": variant, "device": device, "threads": threads}
                 answer = run_child(job | {"tools": [full[name] for name in group]}, Path(folder), child_limit_s)
+                if "breakpoint" in group:
+                    dead: Row = {"status": "failed", "note": answer.get("failed")} | dict.fromkeys(FRAME_COLUMNS)
+                    frames[variant] = dead if "failed" in answer else answer["frame"]
                 for name in group:
                     lost: Row = dict.fromkeys(("seen", "expected", "graphs", "breaks", "detail"))
                     lost["outcome"] = "failed"
@@ -626,6 +678,8 @@ def run(
         rows.append(row | {f"outcome_{variant}": found[name, variant]["outcome"] for variant in variants})
     for (name, variant), detail in found.items():
         rows.append(shared | {"kind": "debug_detail", "tool": name, "backend": variant} | detail)
+    for variant, frame in frames.items():
+        rows.append(shared | {"kind": "debug_frame", "tool": "breakpoint", "backend": variant} | frame)
     return rows
 
 
@@ -650,6 +704,7 @@ def main(arguments: Sequence[str]) -> None:
     print_table([row for row in rows if row["kind"] == "debug_tool"], ["tool", *(f"outcome_{v}" for v in VARIANTS)])
     columns = ["tool", "backend", "seen", "expected", "graphs", "breaks", "outcome", "detail"]
     print_table([row for row in rows if row["kind"] == "debug_detail"], columns)
+    print_table([row for row in rows if row["kind"] == "debug_frame"], ["backend", *FRAME_COLUMNS])
 
 
 if __name__ == "__main__":

@@ -19,9 +19,11 @@ How it is measured
     torch's own timers (``torch._dynamo.utils.get_compilation_metrics``) are nested: Dynamo's holds AOTAutograd's,
     which holds Inductor's, which holds the compilers'. Each phase here is its timer less the next one, so that
     phases add up. External compilers are seen as calls of ``subprocess.run`` and ``subprocess.check_call``; where
-    several run at once, the time during which at least one runs counts. The import of the compiler is forced before
-    the first call and timed by itself. What is left of the first step (running it, building guards, loading what is
-    imported late) is "rest". Written for torch 2.11 to 2.13.
+    several run at once, the time during which at least one runs counts. Their time is taken out of Inductor's timer,
+    and what does not fit in there out of AOTAutograd's: a graph out of the cache is loaded there, without Inductor,
+    and the compiler still answers a few questions (which instructions, which header). The import of the compiler is
+    forced before the first call and timed by itself. What is left of the first step (running it, building guards,
+    loading what is imported late) is "rest". Written for torch 2.11 to 2.13.
 
 Rows, told apart by ``kind``; each has start, device, threads, status ("ok", or "failed", "not measured" with the
 reason in note).
@@ -165,15 +167,17 @@ def timers() -> dict[str, float]:
 
 def phases_of(nested: dict[str, float], header_s: float, compilers_s: float) -> dict[str, float]:
     """Return the phases without overlap from nested timers: each less what it holds, none below zero."""
-    inner = nested["inductor_forward"]
+    inner, inductor = nested["inductor_forward"], nested["inductor"]
     # Inductor may compile the backward ahead, inside the forward's timer, or later, inside the backward's own.
-    backward = max(0.0, nested["backward"] - (nested["inductor"] - inner))
-    native = min(max(compilers_s, nested["triton"]), nested["inductor"])
+    backward = max(0.0, nested["backward"] - (inductor - inner))
+    aot = max(0.0, nested["aot"] - inner) + backward
+    native = min(max(compilers_s, nested["triton"]), inductor + aot)
     header = min(header_s, native)
+    in_inductor = min(native, inductor)
     return {
         "dynamo": max(0.0, nested["dynamo"] - nested["aot"]),
-        "aot_autograd": max(0.0, nested["aot"] - inner) + backward,
-        "inductor": nested["inductor"] - native,
+        "aot_autograd": aot - (native - in_inductor),
+        "inductor": inductor - in_inductor,
         "header": header,
         "compiler": native - header,
     }

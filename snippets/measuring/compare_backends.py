@@ -55,10 +55,22 @@ Columns (Row lists them all, with units); T is the total time, N the number of s
     N* = compile / (step of eager - step): from there on it pays ("never" where the verdict is not "faster").
     The pick is the simplest variant (eager first, then least compile time) that the best T does not clearly beat.
 
-Exit code: 0 when something was measured, 1 when nothing could be or a report could not be written, 2 for bad arguments.
+Exit code: 0 when something was measured, 1 when nothing could be or a report could not be written, 2 for bad arguments,
+130 when it was interrupted before there was anything to report.
 """
 
+# ruff: noqa: E402 - Ctrl-C is taken care of before the long imports
+
 from __future__ import annotations
+
+import os
+import signal
+import sys
+
+INTERRUPTED = "compare_backends.py: interrupted; nothing was measured yet"
+if __name__ == "__main__" and sys.argv[1:2] != ["--child"] and signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
+    # Importing torch takes a second or more. Ctrl-C ends it at once: an exception may get lost in an import.
+    signal.signal(signal.SIGINT, lambda *_: (os.write(2, f"{INTERRUPTED}\n".encode()), os._exit(130)))
 
 import argparse
 import contextlib
@@ -72,15 +84,13 @@ import inspect
 import io
 import json
 import math
-import os
 import platform
 import random
 import re
 import shutil
-import signal
 import statistics
 import subprocess
-import sys
+import sysconfig
 import tempfile
 import threading
 import time
@@ -104,6 +114,7 @@ AGAIN = "eager again"
 #: Characters kept of what a failed child printed.
 LOG_KEPT = 4000
 NOT_COMPARABLE = "not comparable"
+EMPTY = "every output is empty, so nothing can be compared: hand over inputs for which the model returns values"
 #: Where eager is farther than this from float64, a tolerance that follows it would let anything pass.
 GREATEST_ERROR = 0.1
 SETTLING = 3
@@ -119,6 +130,9 @@ KEEP_MEMORY = {
 #: So many page faults a step (4 KiB each) are worth a remark.
 MANY_FAULTS = 100
 LEAST_PROCESSES = 4
+#: Who wants more is refused. From some thousand threads on systems and containers start no more of them; far fewer,
+#: but more than there are cores, may be meant.
+THREADS_PER_CORE = 8
 #: A compile time that was taken once is trusted to this fraction when totals are compared.
 SINGLE_COMPILE_SPREAD = 0.1
 #: So many cores at work for other programs while steps are timed are worth a warning.
@@ -140,6 +154,10 @@ class UsageError(Exception):
 
 class UnknownBackEnd(Exception):
     """A back end or wrapper of the user's that cannot be found: a failed row, the others go on."""
+
+
+class NothingToCompare(Exception):
+    """The outputs of the plain model hold no value: of no variant could be said that it is right."""
 
 
 @dataclass(frozen=True)
@@ -321,6 +339,11 @@ class Report:
     def measured(self) -> bool:
         """Whether any row has a step time, or a compile time where it was interrupted before."""
         return any(row.step_us is not None or row.compile_cold_s for row in self.rows)
+
+    @property
+    def tells(self) -> bool:
+        """Whether any variant had its turn, if only to fail."""
+        return any(row.status != "not measured" for row in self.rows)
 
     def as_json(self) -> dict[str, Any]:
         """The report as JSON data: rows with every sample, environment, settings."""
@@ -570,6 +593,8 @@ def rebatch(inputs: Inputs, size: int) -> Inputs:
     if first is None:
         raise UsageError("--batches: the example inputs have no tensor with a batch dimension")
     old = first.shape[0]
+    if not old:
+        raise UsageError("--batches: the example inputs hold an empty batch, from which none can be made")
     index = torch.arange(size, device="cpu") % old
 
     def cut(tensor: torch.Tensor) -> torch.Tensor:
@@ -860,6 +885,10 @@ def check_plain(workload: Workload) -> dict[str, Any]:
     """Return what the other checks need: eager's own error, the tolerance, and whether the model draws at random."""
     model, batches = workload.build()
     first = workload.evaluate(model, model, batches)
+    outputs = [tensor for name, tensor in first.items() if name.startswith("output")]
+    if outputs and not any(tensor.numel() for tensor in outputs):
+        # Gradients are no way out: those of an empty batch are zeros, whoever computes them.
+        raise NothingToCompare(EMPTY)
     model, batches = workload.build()
     tolerance = tolerance_of(workload, first)
     # Not "> 0": threads may add up in another order.
@@ -1344,7 +1373,34 @@ CHILDREN: dict[str, Callable[[dict[str, Any], Clock, Events], dict[str, Any]]] =
 
 
 OUT_OF_MEMORY = re.compile(r"can't allocate memory|CUDA error: out of memory")
+#: Import errors for which no package is to blame.
+NOT_A_PACKAGE = re.compile(r"attempted relative import|cannot import name")
+NO_PARENT = "attempted relative import with no known parent package"
 COMPILE_ERRORS = {"BackendCompilerFailed", "InductorError", "Unsupported", "CppCompileError"}
+
+
+def place_of(error: BaseException) -> str | None:
+    """Return ``file.py:line`` of the innermost frame of an exception that lies in a file of the user's.
+
+    Where there is none, of the innermost one in an installed package; never in torch, Python's library or this file.
+    A SyntaxError tells its place itself.
+    """
+    if isinstance(error, SyntaxError):
+        return None
+    foreign = [__file__, str(Path(torch.__file__).parent)]
+    # Code that a back end wrote is not the user's.
+    foreign += [os.environ[name] for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR") if name in os.environ]
+    resolved, library = [Path(place).resolve() for place in foreign], Path(sysconfig.get_path("stdlib")).resolve()
+    own, installed = None, None
+    for frame in traceback.extract_tb(error.__traceback__):
+        path = Path(frame.filename).resolve()
+        if frame.filename.startswith("<") or any(path.is_relative_to(place) for place in resolved):
+            continue
+        if {"site-packages", "dist-packages"} & set(path.parts):
+            installed = f"{path.name}:{frame.lineno}"
+        elif not path.is_relative_to(library):
+            own = f"{path.name}:{frame.lineno}"
+    return own or installed
 
 
 def describe_failure(error: BaseException, phase: str) -> dict[str, str]:
@@ -1372,13 +1428,19 @@ def describe_failure(error: BaseException, phase: str) -> dict[str, str]:
         kind = "out of memory"
     elif "no output requires a gradient" in text:
         kind, phase = "gradients lost", "backward"
-    elif names & {"ImportError", "ModuleNotFoundError"}:
+    elif names & {"ImportError", "ModuleNotFoundError"} and not NOT_A_PACKAGE.search(text):
         kind = "missing package"
     elif phase == "torch.compile" or names & COMPILE_ERRORS:
         kind = "compile error"
     else:
         kind = "error"
     note = f"{type(inner).__name__}: {first_line(str(inner))}".removesuffix(": ")
+    if isinstance(inner, NothingToCompare):
+        note = str(inner)
+    if place := place_of(inner):
+        note += f" ({place})"
+    if NO_PARENT in str(inner):
+        note += "; a file that is loaded by its path has no package: use package.module:factory instead"
     return {"kind": kind, "phase": phase, "note": note}
 
 
@@ -1416,6 +1478,8 @@ def child_main(path: str) -> None:
         note = (
             f"SystemExit({error.code!r}): what is imported calls sys.exit(), as argparse does; guard it with __name__"
         )
+        if place := place_of(error):
+            note += f" ({place})"
         answer = {"failed": {"kind": "error", "phase": events.phase, "note": note}}
     except Exception as error:
         traceback.print_exc()
@@ -1685,8 +1749,8 @@ def add_sums(rows: Sequence[Row], steps: int) -> None:
 
     The step of a variant is taken as eager's over the paired ratio: drift between processes cancels there.
     """
-    eager = rows[0]
-    if eager.step_us is None:
+    eager = rows[0] if rows else None  # none where it was interrupted before
+    if eager is None or eager.step_us is None:
         return
     for row in rows:
         row.steps = steps
@@ -1819,6 +1883,10 @@ class Comparison:
         """Measure; UsageError for what cannot be meant."""
         self.clock.add("start", time.monotonic() - began)
         before = machine_state()
+        threads, cores = self.settings.threads or torch.get_num_threads(), usable_cores()
+        if threads > cores:
+            self.warn(f"{threads} threads on {cores} core(s): they have to take turns")
+            self.progress(f"note: {self.report.warnings[-1]}")
         interrupts = signal.getsignal(signal.SIGINT)
         with tempfile.TemporaryDirectory(prefix="compare-backends-", ignore_cleanup_errors=True) as name:
             kitchen = Kitchen(Path(name), self.settings, self.clock)
@@ -1861,8 +1929,9 @@ class Comparison:
                     break
                 self.compile_alone(kitchen, variant)
             if label == "eager" and self.rows[label].status != "ok":
+                what = "could not be checked" if self.rows[label].phase == "check" else "does not run"
                 for row in self.report.rows[1:]:
-                    row.fail("not measured", "the plain model does not run")
+                    row.fail("not measured", f"the plain model {what}")
                 return
         again, eager = self.rows[AGAIN], self.rows["eager"]
         again.status, again.note = "ok", "the A/A pair: the same as eager, to show the noise"
@@ -2227,6 +2296,52 @@ def check_optimizer(name: str) -> None:
         raise UsageError(f"--optimizer {name}: its step() wants a closure and runs the model itself; take another")
 
 
+def usable_cores() -> int:
+    """Return the cores that this process may use."""
+    with contextlib.suppress(AttributeError):  # Linux only
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def check_threads(threads: int) -> None:
+    """Raise UsageError for more CPU threads than can be meant: OpenMP ends the process where it can't start them."""
+    if threads < 0:
+        raise UsageError("--threads: wants 0 (what torch takes) or more")
+    cores, wanted = usable_cores(), threads or torch.get_num_threads()
+    if wanted > THREADS_PER_CORE * cores:
+        taken = "" if threads else f": torch takes {wanted}, see OMP_NUM_THREADS"
+        raise UsageError(
+            f"--threads {threads}{taken}; there are {cores} core(s) to use here: "
+            f"wants {THREADS_PER_CORE * cores} or fewer ({THREADS_PER_CORE} a core)"
+        )
+
+
+def usable_devices() -> list[str]:
+    """Return the devices on which a model can run here; asking does not start them."""
+    found = ["cpu"] + [f"cuda:{number}" for number in range(torch.cuda.device_count()) if torch.cuda.is_available()]
+    other = torch.accelerator.current_accelerator(check_available=True)
+    if other is not None and other.type != "cuda":
+        found += [f"{other.type}:{number}" for number in range(torch.accelerator.device_count())]
+    return found
+
+
+def check_device(name: str) -> None:
+    """Raise UsageError where a model can't run on this device here."""
+    usable = usable_devices()
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        reason = "torch knows no such device"
+    else:
+        same = [place for place in usable if place.partition(":")[0] == device.type]
+        if same and (device.type == "cpu" or device.index is None or str(device) in same):
+            return
+        reason = f"there is no {device.type} device here" if not same else "there is no device of this number"
+        if device.type == "meta":
+            reason = "its tensors hold no values"
+    raise UsageError(f"--device {name}: {reason}; usable here: {', '.join(usable)}")
+
+
 def check_settings(settings: Settings) -> None:
     """Raise UsageError for what can be seen to be wrong before a process starts."""
     for name in ("steps", "cold_repeats"):
@@ -2245,8 +2360,7 @@ def check_settings(settings: Settings) -> None:
         raise UsageError("--margin: wants a share from 0 to below 1, such as 0.02")
     if not 0 <= settings.seed < 2**32:
         raise UsageError("--seed: wants 0 to 4294967295")
-    if settings.threads < 0:
-        raise UsageError("--threads: wants 0 (what torch takes) or more")
+    check_threads(settings.threads)
     if any(size < 1 for size in settings.batches):
         raise UsageError("--batches: wants sizes of 1 or more")
     if settings.optimizer is not None:
@@ -2255,12 +2369,7 @@ def check_settings(settings: Settings) -> None:
     if settings.training and settings.inference_mode:
         raise UsageError("--inference-mode does not go with training")
     if settings.device is not None:
-        try:
-            kind = torch.device(settings.device).type
-        except RuntimeError as error:
-            raise UsageError(f"--device {settings.device}: {first_line(str(error))}") from error
-        if kind == "cuda" and not torch.cuda.is_available():
-            raise UsageError("--device cuda: this torch sees no CUDA device")
+        check_device(settings.device)
     place = settings.model.rpartition(":")[0]
     if settings.model and not place:
         raise UsageError(f"{settings.model!r}: wants file.py:factory or package.module:factory")
@@ -2309,14 +2418,20 @@ def run(
     """Compare the default variants; one flat row for each factory, workload and variant (columns: Row).
 
     Without ``model`` it is the demo MLP in inference. Else ``model`` is a file: its ``factories`` run in inference and,
-    where they are not in ``inference_only``, in training. ``warnings`` are those of the run that a row comes from.
+    where they are not in ``inference_only``, in training, under the back end "eager" too: capture alone, every back
+    end has it. ``warnings`` are those of the run that a row comes from.
     """
-    jobs = [("", False)]
+    jobs: list[tuple[str, bool]] = [("", False)]
+    variants: tuple[str, ...] = ()
     if model:
+        usual = parse_variants((), Settings(), "cuda" if torch.cuda.is_available() else "cpu")
+        variants = ("compile:eager", *(variant.label for variant in usual if variant.kind == "backend"))
         jobs = [(f"{model}:{f}", t) for f in factories for t in ((False,) if f in inference_only else (False, True))]
     rows: list[dict[str, Any]] = []
     for spec, training in jobs:
-        report = measure(Settings(spec, training=training, seconds=seconds, processes=processes, steps=steps))
+        report = measure(
+            Settings(spec, variants=variants, training=training, seconds=seconds, processes=processes, steps=steps)
+        )
         if report.interrupted:
             raise KeyboardInterrupt
         rows += [
@@ -2613,17 +2728,22 @@ def main(arguments: Sequence[str]) -> int:
         if not given.quiet:
             print(f"[{time.monotonic() - start:6.1f} s] {text}", file=sys.stderr, flush=True)
 
-    with contextlib.suppress(ValueError):  # not the main thread
-        for name in ("SIGTERM", "SIGHUP"):
-            if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) != signal.SIG_IGN:
-                signal.signal(getattr(signal, name), signal.default_int_handler)
     try:
+        with contextlib.suppress(ValueError):  # not the main thread
+            for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+                if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) != signal.SIG_IGN:
+                    signal.signal(getattr(signal, name), signal.default_int_handler)
         check_places(given)
         report = measure(settings_of(given), progress, start)
+        if report.interrupted and not report.tells:
+            raise KeyboardInterrupt
+        written = emit(report, given)
     except UsageError as error:
         print(f"compare_backends.py: {error}", file=sys.stderr)
         return 2
-    written = emit(report, given)
+    except KeyboardInterrupt:
+        print(INTERRUPTED, file=sys.stderr)
+        return 130
     return 0 if report.measured and written else 1
 
 

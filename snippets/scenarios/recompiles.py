@@ -13,7 +13,9 @@ Each row is one stream of calls in one setting. A back end of our own takes the 
 they are, so nothing depends on a C++ compiler or a GPU: how often Dynamo captures and hands over a graph is the same
 for every back end, and with ``inductor`` each of these graphs would be compiled. CPU tensors, small.
 
-    decode        a key-value cache that grows by one token a call, against one that has its full length from the start
+    decode        a key-value cache that grows by one token a call, against one that has its full length from the start:
+                  a buffer of the module, written in place, as decoders do it. Each result is compared with
+                  attention to the tokens so far, without compiling
     training      epochs whose last batch is shorter
     images        pictures of many sizes
     ids           a recommender's lists of ids, of another length in every batch
@@ -23,7 +25,8 @@ for every back end, and with ``inductor`` each of these graphs would be compiled
 Columns
     scenario            which of these
     stream, setting     the calls, and what was done about them
-    status, note        "ok"; "failed" with the error in note, "not measured" where nothing is captured here
+    status, note        "ok"; "failed" with the error in note, "wrong" where a result of decode is not what it should
+                        be, "not measured" where nothing is captured here
     device              "cpu"
     calls               how many calls were made
     graphs              graphs that Dynamo captured and handed over: with inductor, so many compiles
@@ -45,10 +48,15 @@ Row = dict[str, Any]
 Stream = Callable[["Compile", int], Iterator[None]]
 
 HEADS, WIDTH = 2, 8
+TOLERANCE = 1e-5
 NOT_COMPILED = (
     "No graph was captured, so nothing was compiled and there is nothing to count (is TORCHDYNAMO_DISABLE or "
     "TORCH_COMPILE_DISABLE set?)."
 )
+
+
+class WrongResult(Exception):
+    """A compiled step gave another result than the same step without compiling."""
 
 
 class Compile:
@@ -88,34 +96,61 @@ def grow(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> tuple
     return attend(query, keys, values), keys, values
 
 
+def check(found: torch.Tensor, tokens: torch.Tensor) -> None:
+    """Raise WrongResult unless ``found`` is the attention of the last token to all ``tokens``, without compiling."""
+    wanted = attend(tokens[:, :, -1:], tokens, tokens)
+    error = float((found - wanted).abs().max() / wanted.abs().max())
+    if not error <= TOLERANCE:  # also true for NaN
+        raise WrongResult(f"relative error {error:.2g} against the step without compiling is above {TOLERANCE:g}")
+
+
+def sentence(tokens: int) -> torch.Tensor:
+    """Return so many tokens, (1, heads, tokens, width)."""
+    return torch.randn(1, HEADS, tokens, WIDTH, generator=torch.Generator().manual_seed(0))
+
+
 def growing_cache(compile_: Compile, calls: int) -> Iterator[None]:
     """Append every token to the cache: another shape at every call."""
     step = compile_(grow)
-    token = torch.ones(1, HEADS, 1, WIDTH)
     # A prompt of four tokens: sizes 0 and 1 are special to Dynamo.
-    keys, values = torch.ones(1, HEADS, 4, WIDTH), torch.ones(1, HEADS, 4, WIDTH)
-    for _ in range(calls):
-        _, keys, values = step(token, keys, values)
+    tokens = sentence(4 + calls)
+    keys = values = tokens[:, :, :4]
+    for end in range(5, 5 + calls):
+        found, keys, values = step(tokens[:, :, end - 1 : end], keys, values)
+        check(found, tokens[:, :, :end])
         yield
 
 
-def fixed_step(
-    query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, at: torch.Tensor
-) -> tuple[torch.Tensor, ...]:
-    """One decode step on a cache of full length; what lies beyond position ``at`` is masked."""
-    keys, values = keys.index_copy(2, at, query), values.index_copy(2, at, query)
-    hidden = torch.arange(keys.shape[2]) > at
-    scores = (query @ keys.transpose(-1, -2)).masked_fill(hidden, float("-inf"))
-    return torch.softmax(scores, -1) @ values, keys, values
+class FixedCache(nn.Module):
+    """One decode step on a cache of full length, a buffer that is written in place; its addresses never change."""
+
+    keys: torch.Tensor
+    values: torch.Tensor
+
+    def __init__(self, tokens: int) -> None:
+        super().__init__()
+        self.register_buffer("keys", torch.zeros(1, HEADS, tokens, WIDTH))
+        self.register_buffer("values", torch.zeros(1, HEADS, tokens, WIDTH))
+
+    def forward(self, query: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+        """Take one token at position ``at``, shape (1,); what lies beyond it is masked."""
+        self.keys.index_copy_(2, at, query)
+        self.values.index_copy_(2, at, query)
+        hidden = torch.arange(self.keys.shape[2]) > at
+        scores = (query @ self.keys.transpose(-1, -2)).masked_fill(hidden, float("-inf"))
+        return torch.softmax(scores, -1) @ self.values
 
 
+@torch.no_grad()
 def fixed_cache(compile_: Compile, calls: int) -> Iterator[None]:
     """Write every token into a cache that has its full length; the position is a tensor."""
-    step = compile_(fixed_step)
-    token = torch.ones(1, HEADS, 1, WIDTH)
-    keys, values = torch.zeros(1, HEADS, calls, WIDTH), torch.zeros(1, HEADS, calls, WIDTH)
-    for position in range(calls):
-        _, keys, values = step(token, keys, values, torch.tensor([position]))
+    model = FixedCache(calls)
+    step, tokens, place = compile_(model), sentence(calls), model.keys.data_ptr()
+    for at in range(calls):
+        found = step(tokens[:, :, at : at + 1], torch.tensor([at]))
+        check(found, tokens[:, :, : at + 1])
+        if not torch.equal(model.keys[:, :, : at + 1], tokens[:, :, : at + 1]) or model.keys.data_ptr() != place:
+            raise WrongResult("the cache was not written in place")
         yield
 
 
@@ -270,7 +305,7 @@ def call_again(compile_: Compile, calls: int) -> Iterator[None]:
 STREAMS: tuple[tuple[str, str, str, Stream, Row], ...] = (
     ("decode", "growing", "torch.compile(step)", growing_cache, {}),
     ("decode", "growing", "dynamic=False", growing_cache, {"dynamic": False}),
-    ("decode", "fixed", "index_copy(2, at, token)", fixed_cache, {}),
+    ("decode", "fixed", "self.keys.index_copy_(2, at, token)", fixed_cache, {}),
     ("training", "short last batch", "torch.compile(model)", short_last_batch, {}),
     ("training", "short last batch", "dynamic=False", short_last_batch, {"dynamic": False}),
     ("training", "no last batch", "DataLoader(drop_last=True)", dropped_last_batch, {}),
@@ -302,6 +337,8 @@ def count(scenario: str, stream: str, setting: str, calls_of: Stream, how: Row, 
             row["calls"] += 1
             uncompiled += compile_.runs == before
             before = compile_.runs
+    except WrongResult as error:
+        return row | {"status": "wrong", "note": str(error)}
     except Exception as error:
         return row | {"status": "failed", "note": f"{type(error).__name__}: {error}".splitlines()[0][:300]}
     if compile_.graphs == 0:

@@ -36,3 +36,25 @@ def test_nothing_that_the_keyboard_reaches_is_invisible(visit: Callable[..., Any
           .map((e) => e.outerHTML.slice(0, 120))"""
     )
     assert hidden == []
+
+
+def test_a_long_listing_scrolls_by_keyboard_and_keeps_its_copy_button(visit: Callable[..., Any]) -> None:
+    page = visit("/en/inductor/").page
+    box = page.locator(".ck-long").first
+    listing = box.locator("pre")
+    assert listing.evaluate("e => e.clientHeight < innerHeight && e.scrollHeight > e.clientHeight")
+    listing.focus()
+    page.keyboard.press("End")
+    page.wait_for_function("e => e.scrollTop > 0", arg=listing.element_handle(), timeout=5_000)
+    button = box.locator("button[data-md-type=copy]")
+    inside = """e => { const a = e.getBoundingClientRect(), b = e.closest('.ck-long').getBoundingClientRect();
+      return a.top >= b.top && a.bottom <= b.bottom && a.right <= b.right; }"""
+    assert button.evaluate(inside)
+
+
+def test_a_long_listing_is_printed_whole(visit: Callable[..., Any]) -> None:
+    page = visit("/en/inductor/").page
+    page.emulate_media(media="print")
+    listings = page.locator(".ck-long > pre")
+    assert listings.count() > 0
+    assert listings.evaluate_all("all => all.filter(e => e.scrollHeight > e.clientHeight + 1).length") == 0
