@@ -7,6 +7,7 @@ export const say = {
   value(value, column) {
     if (value === 0) return "0";
     if (counts.has(column.format)) return format.count(value);
+    if (column.format === "integer" || (column.unit === "" && Number.isInteger(value))) return format.count(value, 12);
     if (column.format === "scientific") return format.scientific(value);
     return format.quantity(value, column.unit);
   },
