@@ -20,7 +20,9 @@ function decimals(value, digits) {
   return Math.max(0, digits - 1 - exponent);
 }
 
-function scientific(value, digits) {
+/** 2.3×10⁻⁷. */
+export function scientific(value, digits = 2) {
+  if (value === 0) return "0";
   const [mantissa, exponent] = value.toExponential(digits - 1).split("e");
   const power = [...String(Number(exponent))].map((sign) => SUPERSCRIPT[sign]).join("");
   return `${mantissa}×10${power}`.replaceAll("-", "−");
