@@ -37,7 +37,9 @@ def payload(language: Language) -> Payload:
             "models": sorted(([key, title] for key, title in models.items()), key=lambda pair: pair[1] or ""),
             "works": [[key, title] for key, title in works.items()],
             "cases": [case for case, _ in found],
-            "verdicts": {key: labels.text_value("verdict", key, language) for key in ("faster", "slower", "no difference")},
+            "verdicts": {
+                key: labels.text_value("verdict", key, language) for key in ("faster", "slower", "no difference")
+            },
             "statuses": {
                 key: labels.text_value("status", key, language) for key in ("ok", "failed", "wrong", "not measured")
             },

@@ -21,6 +21,9 @@ const SPREADS = [
   ...["cold", "warm"].map((start) => [`compile_${start}_low_s`, `compile_${start}_s`, `compile_${start}_high_s`]),
 ];
 
+/** A number as Python writes it; Number() alone would also take "0x10" and " ". */
+const DECIMAL = /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i;
+
 export class ReportError extends Error {
   constructor(code, values = {}) {
     super(`${code}: ${JSON.stringify(values)}`);
@@ -198,9 +201,9 @@ function readCsv(content) {
       const value = fields[index];
       // What is no number stays a text, so that it is named where it is found.
       if (value === "") row[name] = null;
-      else row[name] = numbers.has(name) && value.trim() !== "" && Number.isFinite(Number(value)) ? Number(value) : value;
+      else row[name] = numbers.has(name) && DECIMAL.test(value) ? Number(value) : value;
     });
-    return [row, `CSV ${line}`];
+    return [row, `CSV:${line}`];
   });
   return { rows, machine: null, torch: null, warnings: [] };
 }

@@ -256,6 +256,8 @@ export function mount(place, payload) {
       ? [variantsTable({ result, steps: now.n, price: now.price, styles, nameOf, words, verdicts: payload.verdicts, statuses: payload.statuses })] : []));
     details.hidden = !result.plain;
     fillNumbers();
+    // What a link can't carry it must not seem to carry.
+    link.disabled = kind === "file" && !file.carried;
     takeOver.hidden = tab === "typed" || !focused || !asTyped(one, focused.key, now.start);
     notes.replaceChildren(...[
       one.again && fill(words.noise, { ratio: ratioWords(one.again, words) }),
