@@ -40,7 +40,7 @@ console.log(JSON.stringify(asked.map(({ one, report, index, options }) =>
 
 def evaluated(program: str, asked: list[Case]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads(
-        _run(program, "--input-type=module", "-e", SCRIPT, stdin=json.dumps(asked))
+        test_javascript._run(program, "--input-type=module", "-e", SCRIPT, stdin=json.dumps(asked))
     )
     assert len(found) == len(asked)
     return found

@@ -49,7 +49,7 @@ def payload(language: Language) -> Payload:
 
 
 def slug(text: str) -> str:
-    """A name for the address: ``resnet18:build`` is ``resnet18``, ``gpt_decoder:build_decode`` is ``gpt_decoder-decode``."""
+    """A name for the address: ``resnet18:build`` is ``resnet18``, ``mlp:build_wide`` would be ``mlp-wide``."""
     short = re.sub(r":build(_(?=\w))?", lambda match: "-" if match.group(1) else "", text)
     return re.sub(r"[^\w.-]+", "-", short).strip("-")
 
@@ -114,7 +114,7 @@ def _cases(view: View, language: Language) -> list[tuple[dict[str, Any], str]]:
 
 def _overview_row(row: Row) -> Row:
     """A row of the overview's record as the comparison tool would name it."""
-    backend = str(row["backend"])
+    backend = str(row.get("backend"))
     names = {"none": "eager", "none_again": "eager again", "eager": "compile:eager"}
     return row | {"variant": names.get(backend, backend), "backend": backend}
 
