@@ -153,8 +153,8 @@ export function makeChart(words, onSteps, ways) {
   const canvas = h("div", { class: "ck-calc__canvas" });
   const grip = makeGrip(words.handle, onSteps);
   const host = h("div", { class: "ck-calc__plot" }, canvas, grip.element);
-  const title = h("figcaption", {});
-  const element = h("figure", { class: "ck-calc__figure" }, h("div", { class: "ck-calc__head" }, title, ways), legend, host, h("p", { class: "ck-calc__note" }, words.legend_note));
+  const title = h("p", { class: "ck-calc__title", id: freshId("title") });
+  const element = h("figure", { class: "ck-calc__figure", "aria-labelledby": title.id }, h("div", { class: "ck-calc__head" }, title, ways), legend, host, h("p", { class: "ck-calc__note" }, words.legend_note));
   const clip = freshId("clip");
   let plan = null;
   let model = null;
@@ -173,7 +173,8 @@ export function makeChart(words, onSteps, ways) {
     plan = layout(result, { steps, share, size });
     const { box } = plan;
     // The pick depends on everything but N and the way of drawing: it is looked up once for each set of numbers.
-    const key = JSON.stringify([plan.domain, result.entries.map((entry) => [entry.compile, entry.step, entry.compileLow, entry.stepLow])]);
+    const key = JSON.stringify([plan.domain, result.entries.map((entry) =>
+      [entry.compile, entry.compileLow, entry.compileHigh, entry.step, entry.stepLow, entry.stepHigh, entry.verdict])]);
     if (ranges.key !== key) ranges = { key, found: pickRanges(result.entries, ...plan.domain) };
     const words_ = { words, share, styles, nameOf, size };
     const name = share ? words.chart_share_title : words.chart_total_title;
