@@ -176,14 +176,14 @@ export function makeChart(words, onSteps, ways) {
     const key = JSON.stringify([plan.domain, result.entries.map((entry) =>
       [entry.compile, entry.compileLow, entry.compileHigh, entry.step, entry.stepLow, entry.stepHigh, entry.verdict])]);
     if (ranges.key !== key) ranges = { key, found: pickRanges(result.entries, ...plan.domain) };
-    const words_ = { words, share, styles, nameOf, size };
+    const style = { words, share, styles, nameOf, size };
     const name = share ? words.chart_share_title : words.chart_total_title;
     const lineWords = fill(words.line, { n: number(steps, { places: 0 }) });
     const onLeft = plan.at > (box.left + box.right) / 2;
     title.textContent = name;
     canvas.replaceChildren(s("svg", { width: size.width, height: size.height, viewBox: `0 0 ${size.width} ${size.height}`, role: "img", "aria-label": name },
       s("defs", {}, s("clipPath", { id: clip }, s("rect", { x: box.left, y: box.top, width: box.right - box.left, height: box.bottom - box.top }))),
-      drawAxes(plan, words_), drawPicks(plan, ranges.found, words_), drawLines(plan, focus, styles, clip),
+      drawAxes(plan, style), drawPicks(plan, ranges.found, style), drawLines(plan, focus, styles, clip),
       drawMarks(plan, focus, words, size.width < NARROW),
       s("line", { class: "ck-calc__now", x1: plan.at, x2: plan.at, y1: box.top - 6, y2: box.bottom }),
       plan.lines.filter(({ dot }) => dot >= box.top && dot <= box.bottom)
