@@ -101,10 +101,15 @@ export function number(label, { min, max, whole = false, unit = "", wrong }, onC
 export const button = (words, onClick, attributes = {}) =>
   h("button", { type: "button", class: "ck-button", onclick: onClick, ...attributes }, words);
 
-/** A button that copies a text and says so. */
+/** A button that copies a text and says so; where the browser does not allow that, it shows the text to copy. */
 export function copyButton(words, done, text) {
   const element = button(words, async () => {
-    await navigator.clipboard.writeText(text());
+    try {
+      await navigator.clipboard.writeText(text());
+    } catch {
+      prompt(words, text());
+      return;
+    }
     element.textContent = done;
     setTimeout(() => { element.textContent = words; }, 2000);
   });
