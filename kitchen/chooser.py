@@ -165,7 +165,6 @@ def commented(block: Json, language: Language) -> str:
 
 WORDS: dict[str, dict[Language, str]] = {
     "if": {"en": "If", "zh": "如果"},
-    "always": {"en": "in all other cases", "zh": "其余情况"},
     "risk": {"en": "Risk:", "zh": "风险："},
     "dont": {"en": "don't compile", "zh": "不编译"},
     "colon": {"en": ": ", "zh": "："},

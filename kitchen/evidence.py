@@ -202,7 +202,11 @@ def winners_of(entry: Json, device: str | None, workload: str, steps: int, langu
             for (model, of), rows in _cases(view).items():
                 case = _case(view, model, rows, steps, entry["start"], language) if of == workload else None
                 if case:
-                    found.setdefault(view.machine.name, source_of(view) | {"cases": []})["cases"].append(case)
+                    source = source_of(view)
+                    machine = found.setdefault(view.machine.name, source | {"cases": [], "dates": [], "stale": False})
+                    machine["cases"].append(case)
+                    machine["dates"].append(source["date"])
+                    machine["stale"] |= source["stale"]
     for machine in found.values():
         cases = machine["cases"]
         # Those that pay first, then in the order of the back end's gain.
@@ -213,6 +217,10 @@ def winners_of(entry: Json, device: str | None, workload: str, steps: int, langu
         machine["least"] = soonest and {"count": count(soonest["least"]), "model": soonest["model"]}
         for case in cases:
             del case["least"]
+        dates = machine.pop("dates")
+        if len(cases) > 1:
+            # Each case names its own record.
+            machine |= {"date": DASH.join(dict.fromkeys((min(dates), max(dates)))), "record": None}
     return [found[name] for name in data.machines() if name in found]
 
 

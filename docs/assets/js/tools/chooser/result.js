@@ -13,11 +13,10 @@ function table(label, heads, rows) {
     h("tbody", {}, rows)));
 }
 
-/** Who measured it, with the record. */
-function source(machine, words, addresses) {
-  const { torch, date } = machine;
-  return h("p", { class: "ck-provenance" }, fill(words.provenance, { machine: machine.machine, torch, date }),
-    h("a", { href: addresses.file(machine.record) }, words.record), machine.stale ? ` · ${words.stale}` : null);
+/** Who measured it, with the record; of several records each row links its own. */
+function source({ machine, torch, date, record, stale }, words, addresses) {
+  return h("p", { class: "ck-provenance" }, fill(words.provenance, { machine, torch, date }),
+    record ? [" · ", h("a", { href: addresses.file(record) }, words.record)] : null, stale ? ` · ${words.stale}` : null);
 }
 
 function rowsOf(item, words, addresses) {
@@ -30,17 +29,21 @@ function rowsOf(item, words, addresses) {
   ]);
 }
 
+/** What an item of evidence is about. */
+function titleOf(item, words) {
+  if (item.kind === "rows") return item.say;
+  if (item.kind === "least_total") return fill(words.least_total, item);
+  return fill(words[`title_${item.workload}`], { steps: item.steps, start: words[`from_${item.start}`] });
+}
+
 function winnersOf(item, words, addresses) {
   const heads = [{ label: words.model, text: true }, { label: words.wins, text: true }, { label: words.speedup }, { label: words.verdict, text: true },
     { label: words.break_even }, { label: words.payoff }, { label: words.record, text: true }];
-  const start = words[`from_${item.start}`];
   return item.machines.flatMap((machine) => {
-    const words_ = { steps: item.steps, start, won: machine.won, total: machine.total };
     const address = ({ id }) =>
       `${addresses.page("tools/calculator/")}?${new URLSearchParams({ machine: machine.name, model: id, work: item.workload, n: item.n, start: item.start })}`;
     const one = machine.total === 1;
-    const sentence = one ? words.winners_plain : words[`winners_${item.workload}`];
-    const cases = table(`${fill(sentence, words_)}, ${machine.machine}`, heads, machine.cases.map((row) => h("tr", {},
+    const cases = table(`${titleOf(item, words)}, ${machine.machine}`, heads, machine.cases.map((row) => h("tr", {},
       h("th", { scope: "row" }, row.model),
       h("td", {}, row.wins === "eager" ? words.not_compiled : h("code", {}, row.wins)),
       h("td", { class: "num" }, value(row.speedup)),
@@ -50,7 +53,7 @@ function winnersOf(item, words, addresses) {
       h("td", {}, h("a", { href: addresses.file(row.record), "aria-label": `${words.record}${words.colon}${row.model}` }, words.record), " · ",
         h("a", { href: address(row), "aria-label": `${words.in_calculator}${words.colon}${row.model}` }, words.in_calculator)))));
     return [
-      one ? null : h("p", { class: "ck-verdict" }, fill(sentence, words_), machine.least ? ` ${fill(words.least, machine.least)}` : null),
+      one ? null : h("p", { class: "ck-verdict" }, fill(words.winners, machine), machine.least ? fill(words.least, machine.least) : null),
       one ? cases : h("details", { class: "ck-chooser__more" }, h("summary", {}, words.each_model), cases),
       source(machine, words, addresses),
     ];
@@ -58,9 +61,8 @@ function winnersOf(item, words, addresses) {
 }
 
 function totalsOf(item, words, addresses) {
-  const title = fill(words.least_total, item);
   return item.machines.flatMap((machine) => [
-    table(`${title}, ${machine.machine}`, [{ label: words.strategy, text: true }, { label: words.total }],
+    table(`${titleOf(item, words)}, ${machine.machine}`, [{ label: words.strategy, text: true }, { label: words.total }],
       machine.ranked.map((one) => h("tr", {}, h("th", { scope: "row" }, one.name), h("td", { class: "num" }, one.total)))),
     source(machine, words, addresses),
   ]);
@@ -73,28 +75,28 @@ function evidence(rule, full, words, addresses) {
   // A gap is told once; it is filled as soon as a record of such a machine is there.
   const filled = items.some((item) => item.device === "cuda" && item.machines.length > 0);
   const gap = rule.unmeasured && !filled ? h("p", { class: "ck-chooser__gap" }, withCode(rule.unmeasured)) : null;
-  return [gap, ...items.filter((item) => item.machines.length > 0).map((item) => {
-    const title = item.kind === "rows" ? item.say
-      : item.kind === "least_total" ? fill(words.least_total, item)
-        : fill(words.winners_plain, { steps: item.steps, start: words[`from_${item.start}`] });
-    return h("div", { class: "ck-chooser__evidence" },
-      h("h4", {}, title),
-      elsewhere(item, full) ? h("p", { class: "ck-chooser__gap" }, words.elsewhere) : null,
-      SHOW[item.kind](item, words, addresses),
-      h("p", { class: "ck-chooser__page" }, h("a", { href: addresses.page(item.page.url) }, fill(words.on_page, item.page))));
-  })];
+  const known = items.filter((item) => item.machines.length > 0);
+  if (known.length === 0) return [gap ?? h("p", { class: "ck-chooser__gap" }, words.no_record)];
+  return [gap, known.map((item) => h("div", { class: "ck-chooser__evidence" },
+    h("h4", {}, titleOf(item, words)),
+    elsewhere(item, full) ? h("p", { class: "ck-chooser__gap" }, words.elsewhere) : null,
+    SHOW[item.kind](item, words, addresses),
+    h("p", { class: "ck-chooser__page" }, h("a", { href: addresses.page(item.page.url) }, fill(words.on_page, item.page)))))];
 }
 
-function code(blocks, words, addresses) {
+function code(blocks, n, words, addresses) {
   const tool = blocks.some(({ text }) => text.includes("compare_backends.py"));
   return [
     blocks.map(({ file, runs, text }) => h("figure", { class: "ck-chooser__code" },
       h("figcaption", {}, h("code", {}, file), h("span", {}, words[`runs_${runs}`]),
         copyButton(fill(words.copy_file, { file }), words.copied, () => text)),
       h("pre", { tabindex: 0, role: "region", "aria-label": file }, h("code", {}, text)))),
-    tool ? h("p", {}, words.tool_file, h("a", { href: addresses.file("snippets/measuring/compare_backends.py"), download: true }, words.download)) : null,
+    tool ? h("p", {}, fill(words.tool_file, { n }), h("a", { href: addresses.file("snippets/measuring/compare_backends.py"), download: true }, words.download)) : null,
   ];
 }
+
+/** A command in which no flag is broken in two. */
+const unbroken = (text) => text.split(/( )/).map((word) => (word.startsWith("--") ? h("span", { class: "ck-chooser__flag" }, word) : word));
 
 /** The rule that was taken, in words, with its place in the list. */
 function fired(rule, { questions, rules, words }) {
@@ -103,8 +105,7 @@ function fired(rule, { questions, rules, words }) {
     return `${short}${words.colon}${all.join(" / ")}`;
   });
   return h("p", { class: "ck-chooser__rule" },
-    fill(words.fired, { n: rules.indexOf(rule) + 1, total: rules.length }),
-    conditions.join(words.listed) || words.fired_always, ". ", h("a", { href: `#rule-${rule.id}` }, words.fired_link));
+    fill(words.fired, { n: rules.indexOf(rule) + 1, total: rules.length, conditions: conditions.join(words.listed) }), h("a", { href: `#rule-${rule.id}` }, words.fired_link));
 }
 
 /** Titles of the recommendations that may still be taken, each once. */
@@ -136,13 +137,13 @@ export function result(payload, at, addresses, actions) {
   const whyNot = standing(rule.whyNot, full);
   const beside = [
     h("div", { class: "ck-chooser__write" }, h("h3", {}, words.write),
-      take.call ? h("pre", { tabindex: 0, role: "region", "aria-label": words.write }, h("code", {}, codeOf(take.call, questions, full))) : h("p", {}, h("strong", {}, words.dont))),
+      take.call ? h("pre", { tabindex: 0, role: "region", "aria-label": words.write }, h("code", {}, unbroken(codeOf(take.call, questions, full)))) : h("p", {}, h("strong", {}, words.dont))),
     ...(at.firm ? [] : [assumptions(payload, at, actions), stillPossible(payload, at)]),
     part(words.why, h("p", {}, withCode(rule.because)), whyNot.map(({ text }) => h("p", { class: "ck-chooser__why-not" }, withCode(text)))),
     part(words.risk, h("p", {}, withCode(rule.risk))),
   ];
   const below = [
-    part(words.code, code(blocksFor(take, questions, full), words, addresses)),
+    part(words.code, code(blocksFor(take, questions, full), codeOf("{steps}", questions, full), words, addresses)),
     rule.evidence.length > 0 || rule.unmeasured ? part(words.measured, evidence(rule, full, words, addresses)) : null,
     part(words.more, h("ul", {}, take.more.map(({ url, title }) => h("li", {}, h("a", { href: addresses.page(url) }, title)))), fired(rule, payload)),
     h("div", { class: "ck-chooser__buttons" }, copyButton(words.copy_link, words.link_copied, actions.link), button(words.print, () => window.print())),
