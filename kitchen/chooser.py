@@ -113,23 +113,22 @@ def completions(answers: Answers) -> Iterator[dict[str, str]]:
 
 
 @lru_cache(maxsize=2)
-def _outcomes(path: Path, mtime_ns: int) -> list[tuple[dict[str, str], str]]:
-    return [(full, rule_for(full)["id"]) for full in completions({})]
+def _taken(path: Path, mtime_ns: int) -> dict[tuple[str, ...], str]:
+    return {tuple(full.values()): str(rule_for(full)["id"]) for full in completions({})}
 
 
 def outcomes() -> list[tuple[dict[str, str], str]]:
     """Every full set of answers with the rule that is taken."""
-    return _outcomes(RULES, RULES.stat().st_mtime_ns)
+    names = list(questions())
+    taken = _taken(RULES, RULES.stat().st_mtime_ns)
+    return [(dict(zip(names, values, strict=True)), rule) for values, rule in taken.items()]
 
 
 def survey(answers: Answers) -> tuple[list[str], list[str]]:
     """What is left open: the rules that may still be taken, and the questions whose answer can still change which."""
     domain = questions()
-    outcome = {
-        tuple(full.values()): rule
-        for full, rule in outcomes()
-        if all(full[name] == value for name, value in answers.items())
-    }
+    taken = _taken(RULES, RULES.stat().st_mtime_ns)
+    outcome = {key: taken[key] for key in (tuple(full.values()) for full in completions(answers))}
     possible = set(outcome.values())
     matters = []
     for place, name in enumerate(domain):
@@ -165,7 +164,7 @@ def commented(block: Json, language: Language) -> str:
 
 WORDS: dict[str, dict[Language, str]] = {
     "if": {"en": "If", "zh": "如果"},
-    "risk": {"en": "Risk:", "zh": "风险："},
+    "risk": {"en": "Risk: ", "zh": "风险："},
     "dont": {"en": "don't compile", "zh": "不编译"},
     "colon": {"en": ": ", "zh": "："},
     "or": {"en": " or ", "zh": "或"},
@@ -194,16 +193,14 @@ def rules_list(state: State) -> str:
             f"<li>{escape(question)}{WORDS['colon'][language]}<b>{escape(values)}</b></li>"
             for question, values in condition_words(rule["when"], language)
         )
-        call = (
-            f"<code>{escape(code_of(take['call'], {}))}</code>"
-            if take["call"]
-            else f"<em>{WORDS['dont'][language]}</em>"
-        )
+        only = {name: values[0] for name, values in rule["when"].items() if len(values) == 1}
+        call = code_of(take["call"].replace("{steps}", "N"), only)
+        written = f"<code>{escape(call)}</code>" if call else f"<em>{WORDS['dont'][language]}</em>"
         lines.append(
             f'<li id="rule-{escape(rule["id"])}" data-ck-rule="{escape(rule["id"])}">'
             f'<ul class="ck-rules__when" aria-label="{WORDS["if"][language]}">{when}</ul>'
-            f'<p class="ck-rules__take"><strong>{escape_words(take["title"][language])}</strong> {call}</p>'
+            f'<p class="ck-rules__take"><strong>{escape_words(take["title"][language])}</strong> {written}</p>'
             f"<p>{escape_words(rule['because'][language])}</p>"
-            f'<p class="ck-rules__risk">{WORDS["risk"][language]} {escape_words(rule["risk"][language])}</p></li>'
+            f'<p class="ck-rules__risk">{WORDS["risk"][language]}{escape_words(rule["risk"][language])}</p></li>'
         )
     return "\n" + "\n".join([*lines, "</ol>"]) + "\n"
