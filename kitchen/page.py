@@ -24,6 +24,7 @@ from functools import wraps
 from typing import Any, ParamSpec
 
 from kitchen import blocks, calls, charts, excerpts, formulas, groups, inventory, live, locate, tables, tools, verdicts
+from kitchen import chooser as chooser_data
 from kitchen import glossary as glossary_data
 from kitchen import matrix as matrices
 from kitchen.context import PageError, State, state
@@ -39,6 +40,7 @@ __all__ = [
     "matrix",
     "provenance",
     "render_html",
+    "rules",
     "source",
     "state",
     "table",
@@ -235,6 +237,12 @@ def machines() -> str:
 def tool(name: str) -> str:
     """An interactive tool of kitchen/tools, drawn by the page's script from data made of the records."""
     return tools.render(state, name)
+
+
+@_page_function
+def rules() -> str:
+    """The rules of the back end chooser in their order (kitchen/chooser.toml); its script marks the one taken."""
+    return chooser_data.rules_list(state)
 
 
 @_page_function
