@@ -208,7 +208,5 @@ export function makeChart(words, onSteps, ways) {
       model = next;
       draw();
     },
-    /** Which variant is picked from which N on. */
-    ranges: () => ranges.found,
   };
 }

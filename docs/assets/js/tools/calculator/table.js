@@ -2,7 +2,7 @@
 import { count, interval, number, quantity } from "../common/format.js";
 import { fill, h, withCode } from "../common/dom.js";
 import { rangeWords, ratioWords } from "./answer.js";
-import { totalAt } from "./logic.js";
+import { LEAST_STEPS, MOST_STEPS, pickRanges, totalAt } from "./logic.js";
 import { swatch } from "./chart.js";
 
 const known = (value) => value !== null && value !== undefined;
@@ -67,7 +67,7 @@ export function variantsTable({ result, steps, price, styles, nameOf, words, ver
 }
 
 /** The chart in words: the pick for each N, and the totals at round N and at each N*. */
-export function chartTable({ result, ranges, domain, nameOf, words }) {
+export function chartTable({ result, domain, nameOf, words }) {
   const timed = result.entries.filter((entry) => entry.timed);
   const powers = [];
   for (let n = domain[0]; n <= domain[1]; n *= 10) powers.push(n);
@@ -75,7 +75,7 @@ export function chartTable({ result, ranges, domain, nameOf, words }) {
   const places = [...new Set([...powers, ...crossings])].sort((one, other) => one - other);
   const rows = places.map((n) => h("tr", {}, h("th", { scope: "row", class: "num" }, crossings.includes(n) ? count(n) : number(n, { places: 0 })),
     timed.map((entry) => cell(quantity(totalAt(entry, n), "s")))));
-  const picks = ranges.map(({ from, entry }) => h("li", {}, withCode(fill(words.from_steps, { n: count(from), variant: entry ? nameOf(entry.row) : DASH }))));
+  const picks = pickRanges(result.entries, LEAST_STEPS, MOST_STEPS).map(({ from, entry }) => h("li", {}, withCode(fill(words.from_steps, { n: count(from), variant: entry ? nameOf(entry.row) : DASH }))));
   return [
     h("p", {}, h("strong", {}, words.picks)), h("ul", {}, picks),
     scrolling(words.chart_total_title, h("table", { class: "ck-table" }, h("caption", {}, words.chart_total_title),

@@ -219,7 +219,7 @@ export function mount(place, payload) {
   function fillNumbers() {
     if (!details.open || !shown?.result.plain) return;
     const { result, nameOf } = shown;
-    numbers.replaceChildren(...chartTable({ result, ranges: chart.ranges(), domain: stepsDomain(result.entries, state.get().n), nameOf, words }));
+    numbers.replaceChildren(...chartTable({ result, domain: stepsDomain(result.entries, state.get().n), nameOf, words }));
   }
 
   let quiet = 0;
