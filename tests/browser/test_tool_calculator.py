@@ -432,7 +432,7 @@ def test_a_file_that_is_no_report_says_what_where_and_what_to_do(
     for name, content, words in (
         ("cut.json", reports["json"][:-40], "JSON"),
         ("value.json", json.dumps(broken).encode(), 'rows[2], step_us'),
-        ("notes.txt", b"hello", "variant"),
+        ("notes.txt", b'a "quoted" note', "variant"),
         ("record.json", resnet()[0].record.path.read_bytes(), {"en": "our records", "zh": "本站记录"}[language]),
         ("image.png", b"\x89PNG\xff\xfe", "UTF-8"),
         ("huge.json", b" " * (4 * 1024 * 1024 + 1), "4.00 MiB"),

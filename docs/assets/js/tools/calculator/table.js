@@ -22,9 +22,9 @@ function breakEvenCell(entry, words) {
 }
 
 /** Why a row has no times, or what to know about it. */
-function remark(row, statuses) {
+function remark(row, statuses, failures) {
   const note = row.note_words ?? row.note;
-  const parts = row.status === "ok" ? [] : [statuses[row.status] ?? row.status, row.failure, row.phase];
+  const parts = row.status === "ok" ? [] : [statuses[row.status] ?? row.status, failures[row.failure] ?? row.failure];
   if (note) parts.push(note);
   if (row.ran && row.ran !== "yes") parts.push(row.ran_words ?? row.ran);
   return parts.filter(Boolean).join(" · ");
@@ -39,14 +39,14 @@ const headOf = (names, texts = []) =>
   h("thead", {}, h("tr", {}, names.map((name, index) => h("th", { scope: "col", class: index && !texts.includes(name) ? "num" : null }, name))));
 
 /** All variants at this N; rows without times say why. The pick is marked in words. */
-export function variantsTable({ result, steps, price, styles, nameOf, words, verdicts, statuses }) {
+export function variantsTable({ result, steps, price, styles, nameOf, words, verdicts, statuses, failures }) {
   const caption = fill(words.table, { n: number(steps, { places: 0 }) });
   const names = [words.col_variant, words.col_compile, words.col_step, words.col_total, words.col_r, words.col_n_star, words.col_verdict];
   if (price > 0) names.push(words.col_cost);
   const rows = result.entries.map((entry) => {
     const { row } = entry;
     const chosen = entry === result.chosen;
-    const said = remark(row, statuses);
+    const said = remark(row, statuses, failures);
     const head = h("th", { scope: "row" }, swatch(styles.get(entry.key)), withCode(nameOf(row)),
       chosen && h("span", { class: "ck-calc__picked" }, words.picked));
     const columns = names.length - 1;
