@@ -11,7 +11,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from kitchen import data, format, labels
+from kitchen import data, format, labels, tools
+from kitchen.tools import calculator
 from tests.site_fixtures import LANGUAGES, SECOND_MACHINE
 
 pytestmark = pytest.mark.browser
@@ -117,20 +118,19 @@ def test_it_is_accessible_in_each_of_its_states(visit: Callable[..., Any], langu
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     rules = {"runOnly": ["wcag2a", "wcag2aa", "best-practice"], "resultTypes": ["violations"]}
     tool = Tool(visit, language, scheme=scheme)
-    found = []
-    states: list[Callable[[], None]] = [
-        lambda: tool.page.locator("details.ck-calc__numbers > summary").click(),
-        lambda: tool.page.locator("input[value=share] + label").click(),
-        lambda: tool.page.locator("input[value=typed] + label").click(),
-        lambda: tool.page.locator("input[value=file] + label").click(),
-        lambda: tool.page.locator("input[type=file]").set_input_files(
-            {"name": "x.json", "mimeType": "application/json", "buffer": b"{}"}
-        ),
-    ]
-    for step in [lambda: None, *states]:
-        step()
+    found: list[str] = []
+
+    def look(*clicks: str) -> None:
+        for clicked in clicks:
+            tool.page.locator(clicked).click()
         for violation in axe.run(tool.page, context=".ck-tool", options=rules).response["violations"]:
-            found += [f"{violation['id']}: {node['html'][:160]}" for node in violation["nodes"]]
+            found.extend(f"{clicks}: {violation['id']}: {node['html'][:160]}" for node in violation["nodes"])
+
+    look()
+    look("details.ck-calc__numbers > summary", "input[value=share] + label", "input[value=typed] + label")
+    tool.page.locator("input[value=file] + label").click()
+    give(tool, "x.json", b"{}")
+    look()
     assert found == []
     assert tool.page.locator(".ck-tool__answer").get_attribute("aria-live") == "polite"
 
@@ -462,6 +462,35 @@ def test_another_machine_can_be_chosen(visit: Callable[..., Any], two_machine_se
     assert SECOND_MACHINE in page.get_by_role("link", name="record", exact=True).first.get_attribute("href")
     assert page.request.get(page.locator(".ck-tool .ck-provenance a").evaluate("a => a.href")).ok
     assert seen.faults() == []
+
+
+def answering(content: dict[str, Any]) -> Callable[[Any], None]:
+    """A route that answers with this JSON."""
+    text = json.dumps(content)
+    return lambda route: route.fulfill(body=text, content_type="application/json")
+
+
+def test_without_records_it_still_takes_typed_numbers_and_says_what_is_missing(browser: Any, server: str) -> None:
+    told = json.loads(json.dumps(calculator.payload("en").data))
+    words = tools.words("calculator", "en")
+    case = told["cases"][0] | {"rows": [], "failed": "failed: no compiler"}
+    none: dict[str, list[Any]] = {"machines": [], "models": [], "works": [], "cases": []}
+    for change, opens, answers in (
+        (none, "With the numbers typed in", words["no_cases"]),
+        ({"cases": [case]}, "failed: no compiler", "failed: no compiler"),
+    ):
+        context = browser.new_context()
+        page = context.new_page()
+        page.add_init_script("window.faults = []; addEventListener('error', (event) => faults.push(event.message))")
+        page.route("**/data/calculator.json", answering({"language": "en", "words": words, **told, **change}))
+        page.goto(server + PATH.format("en"))
+        page.wait_for_function(READY)
+        answer = page.locator(".ck-tool__answer")
+        assert opens in answer.inner_text()
+        page.locator("input[value=records] + label").click()
+        assert answers in answer.inner_text()
+        assert page.evaluate("faults") == []
+        context.close()
 
 
 def test_it_answers_at_once(visit: Callable[..., Any]) -> None:
