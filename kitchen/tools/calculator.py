@@ -43,6 +43,7 @@ def payload(language: Language) -> Payload:
             "statuses": {
                 key: labels.text_value("status", key, language) for key in ("ok", "failed", "wrong", "not measured")
             },
+            "failures": {key: words[language] for key, words in labels.data()["values"]["failure"].items()},
             "plain": labels.text_value("variant", "eager", language),
         }
     )
@@ -132,5 +133,5 @@ def _kept(row: Row, language: Language) -> dict[str, Any]:
             kept[name] = row[name]
             kept[f"{name}_words"] = labels.note(str(row[name]), language)
     if row.get("failure"):
-        kept["failure"] = labels.text_value("failure", str(row["failure"]), language)
+        kept["failure"] = row["failure"]
     return kept

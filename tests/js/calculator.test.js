@@ -145,7 +145,7 @@ const WORDS = new Proxy({ space: " ", comma: ", ", colon: ": " }, {
   get: (own, key) => own[key] ?? `${key} {variant} {n} {range} {r} {total} {plain} {other} {other_total} {cost} {reason} {ratio} {k}`,
 });
 function answer(focus, result, more = {}) {
-  return sentences(focus, { words: WORDS, plain: "plain", statuses: { failed: "failed" }, kind: "typed", titles: {}, start: "cold", compiles: 1, steps: 10_000, price: 0, result, ...more });
+  return sentences(focus, { words: WORDS, plain: "plain", statuses: { failed: "failed" }, failures: {}, kind: "typed", titles: {}, start: "cold", compiles: 1, steps: 10_000, price: 0, result, ...more });
 }
 
 test("each case has a sentence of its own, and it claims no N* without one", () => {
@@ -250,9 +250,9 @@ test("what is wrong with a report is named: what and where", () => {
     [json({ rows: [raw(FAST)] }), "no_eager"], [json({ rows: [raw(PLAIN)] }), "only_eager"],
     [json({ rows: [raw({ ...PLAIN, status: "failed", step_us: null }), raw(FAST)] }), "eager_untimed"],
     [json({ rows: Array.from({ length: 501 }, () => raw(PLAIN)) }), "too_many"],
-    ["hello, world\n1,2\n", "csv_header"], [`${toCsv([raw(PLAIN)])}a,b\n`, "csv_cells"],
+    ["hello, world\n1,2\n", "csv_header"], ['# any "text", with quotes\n"x"y', "csv_header"], [`${toCsv([raw(PLAIN)])}a,b\n`, "csv_cells"],
     [toCsv([raw(PLAIN), raw(FAST, { step_us: "1;5" })]), "value", "CSV:3, step_us"],
-    [`${toCsv([raw(PLAIN)])}"open`, "csv_open"], ['a"b,c\n', "csv_quote"], [toCsv([raw(PLAIN)]).split("\n")[0], "no_rows"],
+    [`${toCsv([raw(PLAIN)])}"open`, "csv_open"], [`${toCsv([raw(PLAIN)])}a"b,c\n`, "csv_quote"], [toCsv([raw(PLAIN)]).split("\n")[0], "no_rows"],
   ];
   for (const [content, code, where] of cases) {
     const error = failure(content);

@@ -55,7 +55,7 @@ function whether(focus, how, about) {
   const name = nameOf(focus.row, about);
   const values = { variant: name, ratio: ratioWords(focus.row, words) };
   if (how === "untimed") {
-    const reason = focus.row.note_words ?? focus.row.note ?? focus.row.failure ?? words.no_reason;
+    const reason = focus.row.note_words ?? focus.row.note ?? about.failures[focus.row.failure] ?? focus.row.failure ?? words.no_reason;
     return fill(words.untimed, { ...values, status: about.statuses[focus.row.status] ?? focus.row.status, reason });
   }
   if (how === "slower") return fill(words.never_slower, values);
@@ -98,7 +98,7 @@ function costs(focus, { words, result, price }) {
 }
 
 /**
- * The sentences of the answer. `about`: { words, plain, statuses, kind, titles, start, compiles, steps, price, result }.
+ * The sentences of the answer. `about`: { words, plain, statuses, failures, kind, titles, start, compiles, steps, price, result }.
  */
 export function sentences(focus, about) {
   const { words, result } = about;

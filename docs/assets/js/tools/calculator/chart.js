@@ -5,12 +5,15 @@ import { layout } from "./geometry.js";
 import { LEAST_STEPS, MOST_STEPS, pickRanges, tidySteps } from "./logic.js";
 
 const BACKENDS = { "compile:eager": "eager", aot_eager: "aot_eager", inductor: "inductor", cudagraphs: "cudagraphs", compiled: "inductor" };
-const SERIES = ["cudagraphs", "eager", "aot_eager", "none"];
-const DASHES = ["", "7 4", "2 4", "9 3 2 3"];
+/** Hues for variants of other names: first those that no back end of the case has. */
+const SERIES = ["eager", "cudagraphs", "aot_eager", "warn", "bad", "inductor"];
+const DASHES = ["7 4", "2 4", "9 3 2 3"];
 const NARROW = 480;
 
-/** A colour and a dash for each row: back ends have colours of their own, others share them with another dash. */
+/** A colour and a dash for each row: back ends have colours of their own, others what is left, dashed. */
 export function stylesOf(rows) {
+  const owned = new Set(rows.map((row) => BACKENDS[row.variant]));
+  const free = SERIES.filter((name) => !owned.has(name));
   const styles = new Map();
   let others = 0;
   for (const row of rows) {
@@ -18,7 +21,8 @@ export function stylesOf(rows) {
     if (row.plain) styles.set(row.variant, { colour: "var(--ck-none)", dash: "6 3" });
     else if (own) styles.set(row.variant, { colour: `var(--ck-${own})`, dash: "" });
     else {
-      styles.set(row.variant, { colour: `var(--ck-${SERIES[others % SERIES.length]})`, dash: DASHES[1 + (Math.floor(others / SERIES.length) % 3)] });
+      const dash = DASHES[Math.floor(others / free.length) % DASHES.length];
+      styles.set(row.variant, { colour: `var(--ck-${free[others % free.length]})`, dash });
       others += 1;
     }
   }
@@ -184,8 +188,8 @@ export function makeChart(words, onSteps, ways) {
     canvas.replaceChildren(s("svg", { width: size.width, height: size.height, viewBox: `0 0 ${size.width} ${size.height}`, role: "img", "aria-label": name },
       s("defs", {}, s("clipPath", { id: clip }, s("rect", { x: box.left, y: box.top, width: box.right - box.left, height: box.bottom - box.top }))),
       drawAxes(plan, style), drawPicks(plan, ranges.found, style), drawLines(plan, focus, styles, clip),
-      drawMarks(plan, focus, words, size.width < NARROW),
       s("line", { class: "ck-calc__now", x1: plan.at, x2: plan.at, y1: box.top - 6, y2: box.bottom }),
+      drawMarks(plan, focus, words, size.width < NARROW),
       plan.lines.filter(({ dot }) => dot >= box.top && dot <= box.bottom)
         .map(({ entry, dot }) => s("circle", { class: "ck-calc__dot", cx: plan.at, cy: dot, r: 4, fill: styles.get(entry.key).colour })),
       s("text", { class: "ck-calc__mark", x: plan.at + (onLeft ? -16 : 16), y: 18, "text-anchor": onLeft ? "end" : "start" }, lineWords)));
@@ -208,7 +212,5 @@ export function makeChart(words, onSteps, ways) {
       model = next;
       draw();
     },
-    /** Which variant is picked from which N on. */
-    ranges: () => ranges.found,
   };
 }

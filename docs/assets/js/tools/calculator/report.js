@@ -32,9 +32,10 @@ export class ReportError extends Error {
   }
 }
 
+/** A value as it may stand in a sentence. */
 const short = (value) => {
-  const text = typeof value === "string" ? `"${value}"` : JSON.stringify(value) ?? String(value);
-  return text.length > 60 ? `${text.slice(0, 59)}…` : text;
+  const cut = (text) => (text.length > 60 ? `${text.slice(0, 59)}…` : text);
+  return typeof value === "string" ? `"${cut(value)}"` : cut(JSON.stringify(value) ?? String(value));
 };
 
 const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
@@ -184,14 +185,20 @@ export function parseCsv(content) {
   return lines;
 }
 
+/** Whether the first line names the columns; looked at before the rest is read, for it may be any text at all. */
+function checkHeader(content) {
+  const first = content.split("\n", 1)[0];
+  const names = first.split(",").map((name) => name.trim().replace(/^"|"$/g, ""));
+  const missing = NEEDED.filter((name) => !names.includes(name));
+  if (!missing.length) return;
+  const few = missing.slice(0, 4).join(", ") + (missing.length > 4 ? ", …" : "");
+  throw new ReportError("csv_header", { column: few, found: short(first.trim()) });
+}
+
 function readCsv(content) {
+  checkHeader(content);
   const [head, ...lines] = parseCsv(content);
   const names = head.fields.map((name) => name.trim());
-  const missing = NEEDED.filter((name) => !names.includes(name));
-  if (missing.length) {
-    const few = missing.slice(0, 4).join(", ") + (missing.length > 4 ? ", …" : "");
-    throw new ReportError("csv_header", { column: few, found: short(names.slice(0, 4).join(", ")) });
-  }
   if (!lines.length) throw new ReportError("no_rows");
   const numbers = new Set([...POSITIVE, ...TIMES]);
   const rows = lines.filter(({ fields }) => fields.join() !== head.fields.join()).map(({ fields, line }) => {

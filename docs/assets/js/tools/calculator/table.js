@@ -2,7 +2,7 @@
 import { count, interval, number, quantity } from "../common/format.js";
 import { fill, h, withCode } from "../common/dom.js";
 import { rangeWords, ratioWords } from "./answer.js";
-import { totalAt } from "./logic.js";
+import { LEAST_STEPS, MOST_STEPS, pickRanges, totalAt } from "./logic.js";
 import { swatch } from "./chart.js";
 
 const known = (value) => value !== null && value !== undefined;
@@ -22,9 +22,9 @@ function breakEvenCell(entry, words) {
 }
 
 /** Why a row has no times, or what to know about it. */
-function remark(row, statuses) {
+function remark(row, statuses, failures) {
   const note = row.note_words ?? row.note;
-  const parts = row.status === "ok" ? [] : [statuses[row.status] ?? row.status, row.failure, row.phase];
+  const parts = row.status === "ok" ? [] : [statuses[row.status] ?? row.status, failures[row.failure] ?? row.failure];
   if (note) parts.push(note);
   if (row.ran && row.ran !== "yes") parts.push(row.ran_words ?? row.ran);
   return parts.filter(Boolean).join(" · ");
@@ -39,14 +39,14 @@ const headOf = (names, texts = []) =>
   h("thead", {}, h("tr", {}, names.map((name, index) => h("th", { scope: "col", class: index && !texts.includes(name) ? "num" : null }, name))));
 
 /** All variants at this N; rows without times say why. The pick is marked in words. */
-export function variantsTable({ result, steps, price, styles, nameOf, words, verdicts, statuses }) {
+export function variantsTable({ result, steps, price, styles, nameOf, words, verdicts, statuses, failures }) {
   const caption = fill(words.table, { n: number(steps, { places: 0 }) });
   const names = [words.col_variant, words.col_compile, words.col_step, words.col_total, words.col_r, words.col_n_star, words.col_verdict];
   if (price > 0) names.push(words.col_cost);
   const rows = result.entries.map((entry) => {
     const { row } = entry;
     const chosen = entry === result.chosen;
-    const said = remark(row, statuses);
+    const said = remark(row, statuses, failures);
     const head = h("th", { scope: "row" }, swatch(styles.get(entry.key)), withCode(nameOf(row)),
       chosen && h("span", { class: "ck-calc__picked" }, words.picked));
     const columns = names.length - 1;
@@ -67,7 +67,7 @@ export function variantsTable({ result, steps, price, styles, nameOf, words, ver
 }
 
 /** The chart in words: the pick for each N, and the totals at round N and at each N*. */
-export function chartTable({ result, ranges, domain, nameOf, words }) {
+export function chartTable({ result, domain, nameOf, words }) {
   const timed = result.entries.filter((entry) => entry.timed);
   const powers = [];
   for (let n = domain[0]; n <= domain[1]; n *= 10) powers.push(n);
@@ -75,7 +75,7 @@ export function chartTable({ result, ranges, domain, nameOf, words }) {
   const places = [...new Set([...powers, ...crossings])].sort((one, other) => one - other);
   const rows = places.map((n) => h("tr", {}, h("th", { scope: "row", class: "num" }, crossings.includes(n) ? count(n) : number(n, { places: 0 })),
     timed.map((entry) => cell(quantity(totalAt(entry, n), "s")))));
-  const picks = ranges.map(({ from, entry }) => h("li", {}, withCode(fill(words.from_steps, { n: count(from), variant: entry ? nameOf(entry.row) : DASH }))));
+  const picks = pickRanges(result.entries, LEAST_STEPS, MOST_STEPS).map(({ from, entry }) => h("li", {}, withCode(fill(words.from_steps, { n: count(from), variant: entry ? nameOf(entry.row) : DASH }))));
   return [
     h("p", {}, h("strong", {}, words.picks)), h("ul", {}, picks),
     scrolling(words.chart_total_title, h("table", { class: "ck-table" }, h("caption", {}, words.chart_total_title),

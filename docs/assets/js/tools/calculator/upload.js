@@ -25,10 +25,11 @@ export function makeUpload(words, onReport) {
   const id = freshId("file");
   const told = h("p", { class: "ck-calc__told", role: "status" });
   const wrong = h("p", { class: "ck-control__error", role: "alert" });
-  const input = h("input", { type: "file", id, accept: ".json,.csv,application/json,text/csv" });
+  const input = h("input", { type: "file", id, class: "ck-calc__file", accept: ".json,.csv,application/json,text/csv" });
   const hint = h("span", { id: freshId("hint") }, fill(words.file_drop, { most }));
   input.setAttribute("aria-describedby", hint.id);
-  const zone = h("div", { class: "ck-calc__drop" }, h("label", { for: id }, words.file), input, hint);
+  const zone = h("div", { class: "ck-calc__drop" }, h("strong", {}, words.file),
+    h("div", {}, input, h("label", { for: id, class: "ck-button" }, words.file_choose)), hint);
   const element = h("div", { class: "ck-calc__upload" }, zone, told, wrong);
 
   async function take(files) {

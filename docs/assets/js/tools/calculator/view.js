@@ -42,7 +42,7 @@ function specOf({ machines, models, works }) {
 }
 
 /** All controls: { element, show(state, context) }. */
-function makeControls(payload, spec, actions) {
+function makeControls(payload, spec, actions, workWords) {
   const { words } = payload;
   const set = (key) => (value) => actions.set({ [key]: value });
   const field = (label, key, unit = "") => {
@@ -105,7 +105,7 @@ function makeControls(payload, spec, actions) {
           work.offer(payload.works.filter(([key]) => has("work", key)));
         }
         focus.offer(result.entries.filter((entry) => !entry.plain).map((entry) => [entry.key, nameOf(entry.row).replaceAll("`", "")]));
-        if (file) fileCase.offer(file.report.cases.map((other, index) => [String(index), [other.model, other.workload].filter(Boolean).join(", ")]));
+        if (file) fileCase.offer(file.report.cases.map((other, index) => [String(index), [other.model, workWords(other.workload)].filter(Boolean).join(words.comma)]));
       }
       model.show(one.model ?? state.model);
       work.show(one.work ?? state.work);
@@ -172,6 +172,9 @@ export function mount(place, payload) {
     if (state.get() === before) redraw();
   }
 
+  /** A workload of a report in the page's words, where the records have it too. */
+  const workWords = (work) => payload.works.find(([key]) => key === work)?.[1] ?? work ?? words.unknown;
+
   const controls = makeControls(payload, spec, {
     set: change,
     source(next) {
@@ -187,7 +190,7 @@ export function mount(place, payload) {
       file.at = Number(index);
       change({ variant: "" });
     },
-  });
+  }, workWords);
   const takenOver = () => (shown.one.method === "typed" || !shown.focused ? {} : asTyped(shown.one, shown.focused.key, state.get().start) ?? {});
   const answer = h("p", { class: "ck-tool__answer", "aria-live": "polite" });
   const chart = makeChart(words, (n) => change({ n }), controls.ways);
@@ -219,7 +222,7 @@ export function mount(place, payload) {
   function fillNumbers() {
     if (!details.open || !shown?.result.plain) return;
     const { result, nameOf } = shown;
-    numbers.replaceChildren(...chartTable({ result, ranges: chart.ranges(), domain: stepsDomain(result.entries, state.get().n), nameOf, words }));
+    numbers.replaceChildren(...chartTable({ result, domain: stepsDomain(result.entries, state.get().n), nameOf, words }));
   }
 
   let quiet = 0;
@@ -245,15 +248,15 @@ export function mount(place, payload) {
     shown = { one, result, focused, nameOf };
     controls.show(now, { tab, file, one, result, focused, nameOf });
     const titles = kind === "file"
-      ? { file: file.name, model: one.model ?? words.unknown, work: one.workload ?? words.unknown }
+      ? { file: file.name, model: one.model ?? words.unknown, work: workWords(one.workload) }
       : { machine: machineTitle, model: one.model_title ?? words.overview_mlp, work: one.work_title };
     if (!one.rows.length) say([one.failed ? `${titles.model}, ${machineTitle}${words.colon}${one.failed}` : words.no_cases]);
     else {
-      say(sentences(focused, { words, plain: payload.plain, statuses: payload.statuses, kind, titles, start: now.start, compiles: now.k, steps: now.n, price: now.price, result }));
+      say(sentences(focused, { words, plain: payload.plain, statuses: payload.statuses, failures: payload.failures, kind, titles, start: now.start, compiles: now.k, steps: now.n, price: now.price, result }));
     }
     chart.show({ result, focus: focused, steps: now.n, share: now.chart === "share", styles, nameOf });
     table.replaceChildren(...(one.rows.length
-      ? [variantsTable({ result, steps: now.n, price: now.price, styles, nameOf, words, verdicts: payload.verdicts, statuses: payload.statuses })] : []));
+      ? [variantsTable({ result, steps: now.n, price: now.price, styles, nameOf, words, verdicts: payload.verdicts, statuses: payload.statuses, failures: payload.failures })] : []));
     details.hidden = !result.plain;
     fillNumbers();
     // What a link can't carry it must not seem to carry.
