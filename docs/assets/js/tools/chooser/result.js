@@ -90,7 +90,7 @@ function code(blocks, n, words, addresses) {
     blocks.map(({ file, runs, text }) => h("figure", { class: "ck-chooser__code" },
       h("figcaption", {}, h("code", {}, file), h("span", {}, words[`runs_${runs}`]),
         copyButton(fill(words.copy_file, { file }), words.copied, () => text)),
-      h("pre", { tabindex: 0, role: "region", "aria-label": file }, h("code", {}, text)))),
+      h("pre", {}, h("code", { tabindex: 0, role: "region", "aria-label": file }, text)))),
     tool ? h("p", {}, fill(words.tool_file, { n }), h("a", { href: addresses.file("snippets/measuring/compare_backends.py"), download: true }, words.download)) : null,
   ];
 }
@@ -137,7 +137,7 @@ export function result(payload, at, addresses, actions) {
   const whyNot = standing(rule.whyNot, full);
   const beside = [
     h("div", { class: "ck-chooser__write" }, h("h3", {}, words.write),
-      take.call ? h("pre", { tabindex: 0, role: "region", "aria-label": words.write }, h("code", {}, unbroken(codeOf(take.call, questions, full)))) : h("p", {}, h("strong", {}, words.dont))),
+      take.call ? h("pre", {}, h("code", {}, unbroken(codeOf(take.call, questions, full)))) : h("p", {}, h("strong", {}, words.dont))),
     ...(at.firm ? [] : [assumptions(payload, at, actions), stillPossible(payload, at)]),
     part(words.why, h("p", {}, withCode(rule.because)), whyNot.map(({ text }) => h("p", { class: "ck-chooser__why-not" }, withCode(text)))),
     part(words.risk, h("p", {}, withCode(rule.risk))),
