@@ -116,12 +116,12 @@ def test_by_mouse_from_the_first_question_to_the_code(visit: Callable[..., Any])
     assert "reduce-overhead" in shown(page)
     assert 'mode="reduce-overhead"' in page.locator(".ck-chooser__write").inner_text()
     assert "No machine with an NVIDIA GPU" in page.locator(".ck-chooser__below").inner_text()
-    page.click("text=Back")
+    page.click(".ck-tool .ck-button:text-is('Back')")
     assert "goal" not in search_of(page)
-    page.click("text=Start again")
+    page.click(".ck-tool .ck-button:text-is('Start again')")
     assert search_of(page) == ""
     assert "after three answers" in shown(page)
-    assert page.locator("text=Start again").is_disabled()
+    assert page.locator(".ck-tool .ck-button:text-is('Start again')").is_disabled()
     assert seen.faults() == []
 
 
