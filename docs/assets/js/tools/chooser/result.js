@@ -95,8 +95,8 @@ function code(blocks, n, words, addresses) {
   ];
 }
 
-/** A command in which no flag is broken in two. */
-const unbroken = (text) => text.split(/( )/).map((word) => (word.startsWith("--") ? h("span", { class: "ck-chooser__flag" }, word) : word));
+/** A line of code that breaks between words, not at a hyphen, as far as a phone is wide. */
+const unbroken = (text) => text.split(/( )/).map((word) => (word.length <= 30 && word !== " " ? h("span", { class: "ck-chooser__flag" }, word) : word));
 
 /** The rule that was taken, in words, with its place in the list. */
 function fired(rule, { questions, rules, words }) {
@@ -111,7 +111,7 @@ function fired(rule, { questions, rules, words }) {
 /** Titles of the recommendations that may still be taken, each once. */
 function stillPossible({ rules, recommendations, words }, at) {
   const takes = new Set(rules.filter(({ id }) => at.possible.includes(id)).map(({ take }) => take));
-  return h("details", { class: "ck-chooser__more", open: !at.ready },
+  return h("details", { class: "ck-chooser__more", open: !at.ready && takes.size <= 6 },
     h("summary", {}, fill(words.possible, { n: takes.size })),
     h("ul", {}, recommendations.filter(({ id }) => takes.has(id)).map(({ title }) => h("li", {}, title))));
 }
