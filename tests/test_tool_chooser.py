@@ -602,14 +602,15 @@ def test_the_second_start_of_the_container_finds_the_cache(recommendation: str, 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("workload", ["inference", "training"])
 @pytest.mark.parametrize("recommendation", ["measure", "measure_sizes"])
-def test_the_command_of_the_tool_runs(recommendation: str, tmp_path: Path) -> None:
+def test_the_command_of_the_tool_runs(recommendation: str, workload: str, tmp_path: Path) -> None:
     shutil.copy(ROOT / "snippets" / "measuring" / "compare_backends.py", tmp_path)
     blocks = {block["file"]: chooser.commented(block, "en") for block in RECOMMENDATIONS[recommendation]["code"]}
     (tmp_path / "my_model.py").write_text(blocks["my_model.py"], "utf-8")
-    command = shlex.split(chooser.code_of(blocks["measure.sh"], {"workload": "training"}))
+    command = shlex.split(chooser.code_of(blocks["measure.sh"], {"workload": workload}))
     assert command[0] == "python"
-    assert "--training" in command
+    assert ("--training" in command) == (workload == "training")
     done = subprocess.run(
         [
             sys.executable,

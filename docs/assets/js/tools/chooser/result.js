@@ -90,13 +90,13 @@ function code(blocks, n, words, addresses) {
     blocks.map(({ file, runs, text }) => h("figure", { class: "ck-chooser__code" },
       h("figcaption", {}, h("code", {}, file), h("span", {}, words[`runs_${runs}`]),
         copyButton(fill(words.copy_file, { file }), words.copied, () => text)),
-      h("pre", { tabindex: 0, role: "region", "aria-label": file }, h("code", {}, text)))),
+      h("pre", {}, h("code", { tabindex: 0, role: "region", "aria-label": file }, text)))),
     tool ? h("p", {}, fill(words.tool_file, { n }), h("a", { href: addresses.file("snippets/measuring/compare_backends.py"), download: true }, words.download)) : null,
   ];
 }
 
-/** A command in which no flag is broken in two. */
-const unbroken = (text) => text.split(/( )/).map((word) => (word.startsWith("--") ? h("span", { class: "ck-chooser__flag" }, word) : word));
+/** A line of code that breaks between words, not at a hyphen, as far as a phone is wide. */
+const unbroken = (text) => text.split(/( )/).map((word) => (word.length <= 30 && word !== " " ? h("span", { class: "ck-chooser__flag" }, word) : word));
 
 /** The rule that was taken, in words, with its place in the list. */
 function fired(rule, { questions, rules, words }) {
@@ -111,7 +111,7 @@ function fired(rule, { questions, rules, words }) {
 /** Titles of the recommendations that may still be taken, each once. */
 function stillPossible({ rules, recommendations, words }, at) {
   const takes = new Set(rules.filter(({ id }) => at.possible.includes(id)).map(({ take }) => take));
-  return h("details", { class: "ck-chooser__more", open: !at.ready },
+  return h("details", { class: "ck-chooser__more", open: !at.ready && takes.size <= 6 },
     h("summary", {}, fill(words.possible, { n: takes.size })),
     h("ul", {}, recommendations.filter(({ id }) => takes.has(id)).map(({ title }) => h("li", {}, title))));
 }
@@ -137,7 +137,7 @@ export function result(payload, at, addresses, actions) {
   const whyNot = standing(rule.whyNot, full);
   const beside = [
     h("div", { class: "ck-chooser__write" }, h("h3", {}, words.write),
-      take.call ? h("pre", { tabindex: 0, role: "region", "aria-label": words.write }, h("code", {}, unbroken(codeOf(take.call, questions, full)))) : h("p", {}, h("strong", {}, words.dont))),
+      take.call ? h("pre", {}, h("code", {}, unbroken(codeOf(take.call, questions, full)))) : h("p", {}, h("strong", {}, words.dont))),
     ...(at.firm ? [] : [assumptions(payload, at, actions), stillPossible(payload, at)]),
     part(words.why, h("p", {}, withCode(rule.because)), whyNot.map(({ text }) => h("p", { class: "ck-chooser__why-not" }, withCode(text)))),
     part(words.risk, h("p", {}, withCode(rule.risk))),
