@@ -75,5 +75,4 @@ def test_numbers_are_shown_as_on_the_pages(node: str) -> None:
     shown = json.loads(_run(node, "--input-type=module", "-e", script, stdin=json.dumps(cases)))
     expected = [[format.quantity(v, u), format.number(v), format.count(v)] for v, u in cases]
     differing = [(case, got, want) for case, got, want in zip(cases, shown, expected, strict=True) if got != want]
-    print(differing)
     assert differing == []
