@@ -66,7 +66,7 @@ VALUES = [
 
 
 def test_numbers_are_shown_as_on_the_pages(node: str) -> None:
-    cases = [[value, unit] for value in VALUES for unit in format.LADDERS]
+    cases = [(value, unit) for value in VALUES for unit in format.LADDERS]
     script = (
         "const f = await import('./docs/assets/js/tools/common/format.js');"
         "const text = (await import('node:fs')).readFileSync(0, 'utf8');"
