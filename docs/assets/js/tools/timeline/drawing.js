@@ -1,14 +1,14 @@
 // The drawing: for each chef two lanes of blocks over one time axis, with a cursor.
 import { h, s } from "../common/dom.js";
 import { at, marks } from "./logic.js";
-import { laneName, us } from "./says.js";
+import { laneName, ticks } from "./says.js";
 
 const LANES = ["host", "device"];
 const HEAD = 22; // the line with a chef's name and time
 const LANE = 20;
 const GAP = 3;
 const REST = 16; // between chefs
-const AXIS = 26;
+const AXIS = 28;
 const RIGHT = 10;
 
 /**
@@ -23,6 +23,7 @@ export function drawing(words, { say, onSay, onCursor }) {
   let gutter = 60;
   let line = null;
   let blocks = []; // [{ node, row, block }]
+  let lit = []; // the nodes of blocks that run at the cursor
   let active = { row: 0, lane: "host", place: 0 };
 
   const x = (time) => gutter + (time / shown.span) * (width - gutter - RIGHT);
@@ -81,11 +82,14 @@ export function drawing(words, { say, onSay, onCursor }) {
     svg.setAttribute("width", width);
     svg.setAttribute("height", height);
     const below = rows.length * each;
-    const axis = marks(0, span, Math.max(2, Math.floor((width - gutter) / 80))).map((time) => [
-      s("path", { class: "ck-timeline__grid", d: `M${x(time)} 4V${below}` }),
-      s("text", { class: "ck-timeline__tick", x: x(time), y: below + 17, "text-anchor": time === 0 ? "start" : x(time) > width - 40 ? "end" : "middle" }, us(time)),
+    const times = marks(0, span, Math.max(2, Math.floor((width - gutter) / 80)));
+    const told = ticks(times);
+    const axis = times.map((time, index) => [
+      s("path", { class: "ck-timeline__grid", d: `M${x(time)} ${HEAD}V${below}` }),
+      s("text", { class: "ck-timeline__tick", x: x(time), y: below + 21, "text-anchor": x(time) > width - 40 ? "end" : "middle" }, told[index]),
     ]);
-    line = s("g", { class: "ck-timeline__cursor", "aria-hidden": "true" }, s("path", { d: `M0 4V${below}` }), s("path", { class: "ck-timeline__grip", d: "M-6 0H6L0 9z" }));
+    const through = rows.map((_, index) => `M0 ${index * each + HEAD - 4}v${2 * LANE + GAP + 8}`).join("");
+    line = s("g", { class: "ck-timeline__cursor", "aria-hidden": "true" }, s("path", { d: through }), s("path", { class: "ck-timeline__grip", d: `M-6 ${below}H6L0 ${below - 9}z` }));
     svg.replaceChildren(...axis.flat(), ...rows.flatMap((row, index) => rowNodes(row, index, index * each)), line);
     cursor(shown.time ?? 0);
     if (!find(active)) active = { row: 0, lane: "host", place: 0 };
@@ -164,7 +168,10 @@ export function drawing(words, { say, onSay, onCursor }) {
   function cursor(time) {
     shown.time = time;
     line?.setAttribute("transform", `translate(${x(Math.min(time, shown.span))} 0)`);
-    for (const { node, row, block } of blocks) node.toggleAttribute("data-now", at(shown.rows[row].list, block.lane, time) === block);
+    const now = new Set(shown.rows.flatMap(({ list }) => LANES.map((lane) => at(list, lane, time))));
+    for (const node of lit) node.removeAttribute("data-now");
+    lit = blocks.filter(({ block }) => now.has(block)).map(({ node }) => node);
+    for (const node of lit) node.setAttribute("data-now", "");
   }
 
   new ResizeObserver(([entry]) => {

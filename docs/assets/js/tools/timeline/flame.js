@@ -4,7 +4,7 @@ import { fill, h, s } from "../common/dom.js";
 import { number } from "../common/format.js";
 import { marks } from "./logic.js";
 import * as profile from "./profile.js";
-import { us } from "./says.js";
+import { ticks, us } from "./says.js";
 
 const ROW = 20;
 const NAME = 18; // the line with a lane's name
@@ -25,9 +25,9 @@ export function flame(payload, { state, linkOf, onDraw }) {
   const legend = h("ul", { class: "ck-timeline__legend" });
   const provenance = h("p", { class: "ck-timeline__provenance" });
   const tableBox = h("div", { class: "ck-scroll ck-timeline__table", tabindex: "0", role: "region", "aria-label": words.flame_table });
-  const table = h("details", {}, h("summary", {}, words.flame_table), tableBox);
+  const table = h("details", { class: "ck-timeline__fold" }, h("summary", {}, words.flame_table), tableBox);
   const current = () => made.get(state.get().step);
-  const windowOf = ({ from, to }) => (from === null || to === null ? current().whole : profile.windowed(current().whole, from, to));
+  const windowOf = ({ from, to }) => (from === null || !(to > from) ? current().whole : profile.windowed(current().whole, from, to));
   const look = ([from, to]) => {
     const [first, last] = current().whole;
     const all = to - from >= (last - first) * (1 - 1e-9);
@@ -83,9 +83,11 @@ export function flame(payload, { state, linkOf, onDraw }) {
       height += NAME + rows * ROW + 6;
     }
     const active = chosen() ?? one.events[0];
-    const parts = marks(from, to, Math.max(2, Math.floor(width / 90))).map((time) => [
+    const times = marks(from, to, Math.max(2, Math.floor(width / 90)));
+    const told = ticks(times);
+    const parts = times.map((time, index) => [
       s("path", { class: "ck-timeline__grid", d: `M${x(time)} ${NAME}V${height}` }),
-      s("text", { class: "ck-timeline__tick", x: x(time), y: height + 17, "text-anchor": x(time) < 20 ? "start" : x(time) > width - 30 ? "end" : "middle" }, us(time)),
+      s("text", { class: "ck-timeline__tick", x: x(time), y: height + 17, "text-anchor": x(time) < 20 ? "start" : x(time) > width - 30 ? "end" : "middle" }, told[index]),
     ]).flat();
     for (const { lane } of lanes) parts.push(s("text", { class: "ck-timeline__lane", x: 0, y: tops[lane] - 5 }, lane === "host" ? words.lane_host : words.lane_device));
     nodes = new Map();

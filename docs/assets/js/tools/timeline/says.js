@@ -1,10 +1,18 @@
 // What the timeline says: times, blocks and symbols in words.
 import { fill, h } from "../common/dom.js";
-import { number, quantity } from "../common/format.js";
+import { number, quantity, scaleOf } from "../common/format.js";
 import { held } from "./logic.js";
 
 /** A time in the unit that suits it. */
 export const us = (value) => quantity(value, "us");
+
+/** Marks of an axis in words: one unit for all, and no more digits than the distance between them needs. */
+export function ticks(times) {
+  const step = times.length > 1 ? times[1] - times[0] : times[0] || 1;
+  const { factor, symbol: unit } = scaleOf(times.at(-1) || 1, "us");
+  const places = Math.max(0, -Math.floor(Math.log10(step * factor) + 1e-9));
+  return times.map((time) => `${number(time * factor, { places })}\u202f${unit}`);
+}
 
 /** Each term as the chapters write it: a letter and what stands below it. */
 const SYMBOLS = {
@@ -41,6 +49,9 @@ export function what(words, one, { kind, index }) {
   const operators = first === last ? fill(words.holds_one, { first }) : fill(words.holds, { first, last });
   return fill(kind === "launch" ? words.launch_of_kernel : words.compute_of_kernel, { ...values, operators });
 }
+
+/** A Chinese sentence without the blanks that would stand beside Latin words. */
+export const tidy = (text) => text.replace(/([\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]) +(?=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])/g, "$1");
 
 /** All about a block, in a sentence. */
 export function blockSentence(words, names, one, block, steps) {

@@ -8,7 +8,7 @@ import { drawing } from "./drawing.js";
 import { flame } from "./flame.js";
 import * as logic from "./logic.js";
 import { player } from "./player.js";
-import { blockSentence, laneName, presetName, symbol, us, what } from "./says.js";
+import { blockSentence, laneName, presetName, symbol, tidy, us, what } from "./says.js";
 
 const COMMON = Object.keys(logic.TERMS).filter((term) => logic.TERMS[term].chef === "");
 const CLEAR = Object.fromEntries(Object.keys(logic.TERMS).map((term) => [term, null]));
@@ -96,7 +96,8 @@ export function mount(place, payload) {
     nows.replaceChildren(...rows.map(({ one, list, end, name }) => {
       const doing = (lane) => {
         const block = logic.at(list, lane, time);
-        return fill(words.doing, { lane: laneName(words, one.device, lane), what: block ? what(words, one, block) : words.idle });
+        const thing = block ? what(words, one, block) : words.idle;
+        return one.device === "cpu" ? thing : fill(words.doing, { lane: laneName(words, one.device, lane), what: thing });
       };
       const busy = one.device === "cpu" ? [logic.at(list, "host", time) ? "host" : "device"] : ["host", "device"];
       return h("li", {}, h("strong", {}, name), words.colon, time >= end ? words.done : busy.map(doing).join(words.and));
@@ -110,15 +111,16 @@ export function mount(place, payload) {
       answer.textContent = words.none_shown;
       return;
     }
-    const parts = [fill(words.answer, { chef: names.chef[best.chef], time: us(best.time), steps: now.steps })];
+    const parts = [fill(now.steps > 1 ? words.answer_steps : words.answer, { chef: names.chef[best.chef], time: us(best.time), steps: now.steps })];
     const plain = rows.find(({ one }) => one.chef === "none");
     if (plain) {
       const { launch, idle, end } = logic.shares(plain.list);
       const gpu = plain.one.device === "gpu";
+      if (best.chef === "none" && rows.length > 1) parts.push(words.answer_plain);
       if (best.chef !== "none") parts.push(fill(words.answer_ratio, { time: us(end), ratio: number(end / best.time) }));
       parts.push(fill(gpu ? words.answer_gpu : words.answer_cpu, { share: `${number(((gpu ? idle : launch) / end) * 100, { digits: 2 })}%` }));
     }
-    answer.replaceChildren(...withCode(parts.join(words.gap)));
+    answer.replaceChildren(...withCode(tidy(parts.join(words.gap))));
   }
 
   function drawNumbers() {
@@ -157,10 +159,13 @@ export function mount(place, payload) {
     })));
   }
 
-  const folded = (title, ...inside) => h("details", {}, h("summary", {}, title), inside);
+  const folded = (title, ...inside) => h("details", { class: "ck-timeline__fold" }, h("summary", {}, title), inside);
   place.append(
-    h("div", { class: "ck-tool__controls" }, preset.element, device.element, [...sliders.values()].map(({ element }) => element), steps.element, zoom.element, record.element),
-    example, answer, legend, picture.element, said, walk.element, nows, kitchen.element,
+    h("div", { class: "ck-timeline__top" }, preset.element, device.element),
+    h("div", { class: "ck-tool__controls" }, [...sliders.values()].map(({ element }) => element)),
+    example, answer, legend, picture.element, walk.element, said, nows,
+    h("div", { class: "ck-timeline__top" }, steps.element, zoom.element, record.element),
+    kitchen.element,
     h("p", { class: "ck-timeline__buttons" }, button(words.reset, () => state.reset()), copyButton(words.copy_link, words.copied, state.link)),
     folded(words.numbers, numbers), folded(words.sources, sources),
     payload.comparisons.length ? folded(words.against_clock, h("p", {}, words.against_clock_intro), clock) : null,
