@@ -84,7 +84,7 @@ def queued(setup: float, launch: float, compute: float, count: int, steps: int) 
     return device
 
 
-GRID = [
+GRID: list[dict[str, Any]] = [
     {
         "m": m, "launch": launch, "compute": compute, "aotsetup": setup, "aotlaunch": 1.6 * launch, "call": 0.9 * setup,
         "group": group, "fused": 1.2 * compute, "graphcall": graphcall, "replay": replay, "capture": 321.0,
@@ -148,8 +148,8 @@ def test_on_a_gpu_the_blocks_end_where_the_queue_empties(ends: list[dict[str, di
         assert one == pytest.approx(captured - values["capture"])
         if values["graphcall"] == 0:
             saved = (found["gpu"]["none"][2] - found["gpu"]["none"][0] - (several - one)) / (SEVERAL - 1)
-            wanted = graph_saving(m, values["launch"], values["replay"], compute)
-            assert saved == pytest.approx(wanted, rel=1e-9, abs=1e-9), values
+            saving = graph_saving(m, values["launch"], values["replay"], compute)
+            assert saved == pytest.approx(saving, rel=1e-9, abs=1e-9), values
 
 
 def test_the_formula_beside_a_chef_adds_up_to_its_drawing(payload: dict[str, Any]) -> None:

@@ -153,8 +153,8 @@ export function mount(place, payload) {
     clock.replaceChildren(tableOf(heads, payload.comparisons.map((one) => {
       const model = logic.total(logic.plan(one.chef, one.values, "cpu"));
       return [
-        [fill(words[`work_${one.what}`], one.facts), several ? ` · ${machines[one.machine]}` : ""],
-        names.chef[one.chef], us(model), us(one.measured), signed(model / one.measured - 1), linkOf.provenance(one.record),
+        fill(words[`work_${one.what}`], one.facts) + (several ? ` · ${machines[one.machine]}` : ""),
+        names.chef[one.chef], us(model), us(one.measured), signed(model / one.measured - 1), [records[one.record].date, " ", linkOf(one.record, words.record)],
       ];
     })));
   }
@@ -168,7 +168,7 @@ export function mount(place, payload) {
     kitchen.element,
     h("p", { class: "ck-timeline__buttons" }, button(words.reset, () => state.reset()), copyButton(words.copy_link, words.copied, state.link)),
     folded(words.numbers, numbers), folded(words.sources, sources),
-    payload.comparisons.length ? folded(words.against_clock, h("p", {}, words.against_clock_intro), clock) : null,
+    payload.comparisons.length ? folded(words.against_clock, h("p", {}, words.against_clock_intro, words.gap, [...new Set(payload.comparisons.map(({ machine }) => machines[machine]))].join(words.comma), words.stop), clock) : null,
     profiled?.element ?? null);
   drawClock();
 
