@@ -43,17 +43,19 @@ export function toggle(label, onChange) {
 }
 
 /**
- * A slider with its value in words. `scale` "log" moves by powers of ten between `min` and `max` (both above 0).
- * `say(value)` gives the words. Returns { element, show(value) }.
+ * A slider with its value in words. `scale` "log" moves by powers of ten between `min` and `max` (both above 0);
+ * `zero` makes its left end 0. `say(value)` gives the words. Returns { element, show(value) }.
  */
-export function slider(label, { min, max, step = 1, scale = "linear", whole = false, say = String }, onChange) {
+export function slider(label, { min, max, step = 1, scale = "linear", whole = false, zero = false, say = String }, onChange) {
   const log = scale === "log";
-  const toPosition = (value) => (log ? Math.log10(value) : value);
+  const left = log ? Math.log10(min) : min;
+  const toPosition = (value) => (log ? Math.max(left, Math.log10(value)) : value);
   const fromPosition = (position) => {
+    if (zero && position <= left) return 0;
     const value = log ? 10 ** position : position;
     return whole ? Math.round(value) : Number(value.toPrecision(3));
   };
-  const input = h("input", { type: "range", min: toPosition(min), max: toPosition(max), step: log ? 0.01 : step });
+  const input = h("input", { type: "range", min: left, max: toPosition(max), step: log ? 0.01 : step });
   const words = h("output", {});
   const tell = (value) => {
     words.textContent = say(value);
