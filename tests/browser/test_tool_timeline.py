@@ -273,6 +273,27 @@ def test_an_unknown_state_falls_back_and_a_change_is_quick(opened: Callable[...,
     assert seen.faults() == []
 
 
+def test_without_records_the_examples_are_drawn(visit: Callable[..., Any]) -> None:
+    seen = visit("/en/glossary/")
+    page = seen.page
+
+    def emptied(route: Any) -> None:
+        payload = route.fetch().json()
+        presets = [preset for preset in payload["presets"] if preset["machine"] is None]
+        nothing: dict[str, Any] = {"records": [], "machines": {}, "comparisons": [], "profiles": []}
+        route.fulfill(json={**payload, **nothing, "presets": presets})
+
+    page.route("**/data/timeline.json", emptied)
+    seen.go(PATH)
+    page.wait_for_function(READY)
+    page.locator(BLOCK).first.wait_for(state="attached")
+    assert "not measured" in page.locator(".ck-timeline__example").inner_text()
+    assert page.locator(".ck-timeline__fold", has_text="Where the model").is_hidden()
+    assert page.locator(".ck-timeline__profile").count() == 0
+    assert "null" not in page.locator(".ck-tool").inner_text()
+    assert seen.faults() == []
+
+
 def test_the_page_is_light(opened: Callable[..., Any], visit: Callable[..., Any]) -> None:
     seen = visit("/en/glossary/")
     sizes: dict[str, int] = {}

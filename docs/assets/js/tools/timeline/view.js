@@ -54,6 +54,7 @@ export function mount(place, payload) {
   const example = h("p", { class: "ck-timeline__example" });
 
   // ---- what they show
+  const folded = (title, ...inside) => h("details", { class: "ck-timeline__fold" }, h("summary", {}, title), inside);
   const answer = h("p", { class: "ck-tool__answer", "aria-live": "polite" });
   const said = h("p", { class: "ck-timeline__said", "aria-live": "polite" }, words.hint);
   const nows = h("ul", { class: "ck-timeline__nows", "aria-label": words.nows });
@@ -84,6 +85,8 @@ export function mount(place, payload) {
   const numbers = h("div", { class: "ck-scroll", tabindex: "0", role: "region", "aria-label": words.numbers });
   const sources = h("div", { class: "ck-scroll", tabindex: "0", role: "region", "aria-label": words.sources });
   const clock = h("div", { class: "ck-scroll", tabindex: "0", role: "region", "aria-label": words.against_clock });
+  const clockWords = h("p", {});
+  const clockFold = folded(words.against_clock, clockWords, clock);
   const profiled = payload.profiles.length ? flame(payload, { state, linkOf }) : null;
 
   const row = (heads, cells, first = "row") => h("tr", {}, cells.map((cell, index) => h(index ? "td" : "th", { scope: index ? null : first, class: heads[index]?.num ? "num" : null }, cell)));
@@ -123,12 +126,12 @@ export function mount(place, payload) {
     answer.replaceChildren(...withCode(tidy(parts.join(words.gap))));
   }
 
-  function drawNumbers() {
+  function drawNumbers(gpu) {
     const plain = rows.find(({ one }) => one.chef === "none");
-    const heads = [{ text: words.chef }, ...["total", "setup", "launching", "computing", "waiting", "ratio"].map((key) => num(words[`head_${key}`]))];
-    numbers.replaceChildren(tableOf(heads, rows.map(({ name, list, end, one }) => {
+    const heads = [{ text: words.chef }, ...["total", "setup", "launching", "computing", ...(gpu ? ["waiting"] : []), "ratio"].map((key) => num(words[`head_${key}`]))];
+    numbers.replaceChildren(tableOf(heads, rows.map(({ name, list, end }) => {
       const { setup, launch, replay, capture, compute, idle } = logic.shares(list);
-      return [name, us(end), us(setup + capture), us(launch + replay), us(compute), one.device === "gpu" ? us(idle) : "–", plain ? `${number(plain.end / end)}×` : "–"];
+      return [name, us(end), us(setup + capture), us(launch + replay), us(compute), ...(gpu ? [us(idle)] : []), plain ? `${number(plain.end / end)}×` : "–"];
     })));
   }
 
@@ -147,19 +150,22 @@ export function mount(place, payload) {
     sources.replaceChildren(tableOf(heads, lines));
   }
 
-  function drawClock() {
-    const several = Object.keys(machines).length > 1;
+  /** The comparisons of the preset's machine; of the first that has some, where the preset is an example. */
+  function drawClock(machine) {
+    const own = payload.comparisons.filter((one) => one.machine === (machine ?? payload.comparisons[0]?.machine));
+    clockFold.hidden = own.length === 0;
+    if (!own.length) return;
+    clockWords.textContent = fill(words.against_clock_intro, { machine: machines[own[0].machine] });
     const heads = [{ text: words.head_work }, { text: words.chef }, num(words.head_model), num(words.head_clock), num(words.head_difference), { text: words.record }];
-    clock.replaceChildren(tableOf(heads, payload.comparisons.map((one) => {
+    clock.replaceChildren(tableOf(heads, own.map((one) => {
       const model = logic.total(logic.plan(one.chef, one.values, "cpu"));
       return [
-        fill(words[`work_${one.what}`], one.facts) + (several ? ` · ${machines[one.machine]}` : ""),
+        fill(words[`work_${one.what}`], one.facts),
         names.chef[one.chef], us(model), us(one.measured), signed(model / one.measured - 1), [records[one.record].date, " ", linkOf(one.record, words.record)],
       ];
     })));
   }
 
-  const folded = (title, ...inside) => h("details", { class: "ck-timeline__fold" }, h("summary", {}, title), inside);
   place.append(
     h("div", { class: "ck-timeline__top" }, preset.element, device.element),
     h("div", { class: "ck-tool__controls" }, [...sliders.values()].map(({ element }) => element)),
@@ -168,9 +174,7 @@ export function mount(place, payload) {
     kitchen.element,
     h("p", { class: "ck-timeline__buttons" }, button(words.reset, () => state.reset()), copyButton(words.copy_link, words.copied, state.link)),
     folded(words.numbers, numbers), folded(words.sources, sources),
-    payload.comparisons.length ? folded(words.against_clock, h("p", {}, words.against_clock_intro, words.gap, [...new Set(payload.comparisons.map(({ machine }) => machines[machine]))].join(words.comma), words.stop), clock) : null,
-    profiled?.element ?? null);
-  drawClock();
+    clockFold, profiled?.element ?? "");
 
   let drawn = "";
   let drawnProfile = "";
@@ -222,7 +226,8 @@ export function mount(place, payload) {
     legend.replaceChildren(...["setup", "launch", "replay", "capture", "compute"].filter((kind) => kinds.has(kind)).map((kind) => h("li", {}, h("span", { class: `ck-timeline__swatch ck-timeline__block--${kind}` }), words[`legend_${kind}`])));
     drawAnswer(now);
     kitchen.draw({ values, device: on, chefs: now.chefs, steps: now.steps, record: recorded, preset: one, touched });
-    drawNumbers();
+    drawNumbers(on === "gpu");
     drawSources(one, now);
+    drawClock(one.machine);
   });
 }
