@@ -9,8 +9,8 @@ const COMMENTS = { python: "#.*", cpp: "//.*|#\\s*(?:include|pragma|define|undef
 // What a graph prints after a call: ";  x = None" frees a name, and says nothing else.
 const FREED = ";\\s+(?:\\w+\\s*=\\s*)+None\\b.*";
 
-const RULES = Object.fromEntries(Object.entries(WORDS).map(([language, words]) => [language, {
-  keywords: new Set(words.split(" ")),
+const RULES = Object.fromEntries(Object.entries(WORDS).map(([language, reserved]) => [language, {
+  keywords: new Set(reserved.split(" ")),
   pattern: new RegExp([
     `(?<freed>${language === "python" ? FREED : "(?!)"})`,
     `(?<comment>${COMMENTS[language]})`,

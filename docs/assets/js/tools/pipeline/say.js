@@ -2,8 +2,8 @@
 import { fill } from "../common/dom.js";
 
 /** The words for a number of things. */
-export function many(words, n) {
-  const [one, other = one] = words.split("|");
+export function many(forms, n) {
+  const [one, other = one] = forms.split("|");
   return fill(n === 1 ? one : other, { n });
 }
 

@@ -99,7 +99,7 @@ export async function mount(place, payload, { fetchPart }) {
       name: name(stage), about: words[`about_${stage.id.replace(/_[fb]w$/, "")}`], number: index + 1,
     })]));
     const { targets } = examples.find(({ id }) => id === now.example);
-    const unrun = parts.get(now.example).targets[scene.target].generated_only;
+    const { generated_only: unrun, notes = [] } = parts.get(now.example).targets[scene.target];
     about.replaceChildren(
       unrun ? h("span", { class: "ck-badge ck-badge--unavailable", title: words.generated_title }, words.generated) : "",
       ...withCode(examples.find(({ id }) => id === now.example).about));
@@ -114,7 +114,7 @@ export async function mount(place, payload, { fetchPart }) {
     }
     const link = (address, text) => h("a", { href: new URL(address, SITE).href }, text);
     foot.replaceChildren(
-      ...(unrun ? [words.generated_title, h("br")] : []),
+      ...[unrun && words.generated_title, ...notes].filter(Boolean).flatMap((line) => [...withCode(line), h("br")]),
       fill(words.recorded, { machine: record.machine, torch: record.torch, date: record.date }), " · ",
       link(record.url, words.record), " · ", link(parts.get(now.example).source.url, words.source_file));
   }
