@@ -160,10 +160,12 @@ export async function mount(place, payload, { fetchPart }) {
       press: () => { walk.stop(); state.set({ step }); },
     }));
     const recorded = now.backend === "cudagraphs" && scene.target === "cuda" && view.phase === "launches";
+    const hint = view.phase === "launches" ? words[`hint_${now.backend}${now.backend === "cudagraphs" ? `_${scene.target}` : ""}`] : words[`hint_${view.phase}`];
+    const several = scene.graphs.length > 1 ? words.gap + fill(words.graphs, { n: scene.graphs.length }) : "";
     drawing.draw(view.groups, {
       backend: now.backend, links, moving,
       replay: recorded ? words.replay : "",
-      hint: view.phase === "launches" ? words[`hint_${now.backend}${now.backend === "cudagraphs" ? `_${scene.target}` : ""}`] : words[`hint_${view.phase}`],
+      hint: hint + several,
     });
   }
 
