@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { pieces } from "../../docs/assets/js/tools/pipeline/code.js";
-import { callee, callsOf, launchesOf, loopsOf, operatorsOf, originsOf, phaseAt } from "../../docs/assets/js/tools/pipeline/groups.js";
+import { callee, callsOf, launchCount, launchesOf, loopsOf, operatorsOf, originsOf, phaseAt } from "../../docs/assets/js/tools/pipeline/groups.js";
 import * as logic from "../../docs/assets/js/tools/pipeline/logic.js";
 import { listed, many, stageName } from "../../docs/assets/js/tools/pipeline/say.js";
-import { phasesOf, sceneOf, storyOf, viewOf } from "../../docs/assets/js/tools/pipeline/scene.js";
+import { phasesOf, phaseShown, sceneOf, storyOf, viewOf } from "../../docs/assets/js/tools/pipeline/scene.js";
 import { readingTime, stagesAtStep } from "../../docs/assets/js/tools/pipeline/walk.js";
 
 // One function in small: y = x @ w; return softmax(y). The matmul goes to a library, the rest into one kernel.
@@ -29,11 +29,21 @@ const GRAPH = {
       line("        softmax: \"f32[2]\" = torch.softmax(y, dim = -1)", [...SOFT, "bw:neg"]),
       line("        return (softmax,)", SOFT),
     ] },
-    { id: "aot_fw", language: "python", lines: [line("def forward(self, arg0_1):", ["fw:arg0_1"]), aten("mm"), aten("amax"), aten("sub"), aten("exp")] },
+    { id: "eager", language: "text", lines: [
+      line("aten.matmul.default((2, 2), (2, 2)) -> (2, 2)", ["fw:mm"]), line("aten.t.default((2, 2))", ["fw:mm"]),
+      line("aten._softmax.default((2, 2), -1, False) -> (2, 2)", SOFT), line("aten.neg.default((2, 2))", ["bw:neg"]),
+      line("aten.ones_like.default((2, 2))"),
+    ] },
+    { id: "aot_eager_fw", language: "python", lines: [aten("mm"), line("        s: \"f32[2]\" = torch.ops.aten._softmax.default(mm, -1, False)", SOFT), line("        return (s,)", SOFT)] },
+    { id: "aot_eager_bw", language: "python", lines: [line("        neg: \"f32[2]\" = torch.ops.aten.neg.default(t)", ["bw:neg"])] },
+    { id: "cudagraphs_fw", language: "python", lines: [aten("mm")] },
+    { id: "aot_fw", language: "python", lines: [line("def forward(self, arg0_1):", ["fw:arg0_1"]), aten("mm"), aten("amax"), aten("sub"), line("        full: \"f32[2]\" = torch.ops.aten.full.default([2], 1)", ["fw:exp"]), aten("exp")] },
+    // A rewrite has made one operator of two.
+    { id: "post_fw", language: "python", lines: [aten("mm"), aten("amax"), aten("sub"), aten("exp")] },
     { id: "aot_bw", language: "python", lines: [line("        neg: \"f32[2]\" = torch.ops.aten.neg.default(t)", ["bw:neg"])] },
     { id: "ir_pre_fw", language: "text", lines: [
       line("op0", ["fw:mm"], { block: "op0" }), line("op1", ["fw:amax"], { block: "op1" }),
-      line("op2", ["fw:exp"], { block: "op2" }), line("  sub", ["fw:sub"], { block: "op2" }), line("  index", ["fw:arg0_1"], { block: "op2" }),
+      line("op2", [...SOFT, "fw:mm"], { block: "op2" }), line("  exp", ["fw:exp"], { block: "op2" }), line("  sub", ["fw:sub"], { block: "op2" }), line("  index", ["fw:arg0_1"], { block: "op2" }),
     ] },
     { id: "kernel_fw", language: "cpp", lines: [
       line("void kernel(", SOFT, { block: "cpp_fused_0" }), line("{", [], { block: "cpp_fused_0" }),
@@ -43,13 +53,16 @@ const GRAPH = {
     { id: "wrapper_fw", language: "python", lines: [line("cpp_fused_0(x)", SOFT, { block: "cpp_fused_0" })] },
   ],
 };
-const ALL = GRAPH.stages.map(({ id }) => id);
+const BEFORE = ["source", "guards", "dynamo"];
+const LOWERED = ["aot_fw", "post_fw", "ir_pre_fw", "kernel_fw", "wrapper_fw", "aot_bw"];
 const PART = {
   id: "softmax",
   targets: { cpu: { generated_only: false, graphs: [GRAPH] } },
   backends: {
-    eager: { stages: ["source", "dynamo"], launches: 2 }, aot_eager: { stages: ["source", "dynamo", "aot"], launches: 5 },
-    inductor: { stages: ALL, launches: 3 }, cudagraphs: { stages: ["source"], launches: 5 },
+    eager: { stages: ["source", "eager"], launches: 3 },
+    aot_eager: { stages: [...BEFORE, "aot_eager_fw", "aot_eager_bw"], launches: 3 },
+    inductor: { stages: [...BEFORE, ...LOWERED], launches: 3 },
+    cudagraphs: { stages: [...BEFORE, "cudagraphs_fw"], launches: 1 },
   },
 };
 const NOW = { target: "cpu", backend: "inductor", graph: 1, shown: [], pick: "", step: 0 };
@@ -57,9 +70,10 @@ const scene = (change = {}) => sceneOf(PART, { ...NOW, ...change });
 const selection = (pick, of = scene()) => logic.selectionOf(of.graph, of.stages, pick);
 const labels = (group) => group.chips.map(({ label }) => label);
 
-test("a back end sees its own stages, in order; one without generated code ends in its launches", () => {
-  assert.deepEqual(scene().stages.map(({ id }) => id), ["source", "guards", "dynamo", "aot_fw", "ir_pre_fw", "kernel_fw", "wrapper_fw", "aot_bw"]);
-  assert.deepEqual(scene({ backend: "aot_eager" }).stages.map(({ id }) => id), ["source", "dynamo", "aot_fw", "aot_bw", "launch"]);
+test("a back end sees its own stages, in order", () => {
+  assert.deepEqual(scene().stages.map(({ id }) => id), [...BEFORE, ...LOWERED]);
+  assert.deepEqual(scene({ backend: "aot_eager" }).stages.map(({ id }) => id), [...BEFORE, "aot_eager_fw", "aot_eager_bw"]);
+  assert.deepEqual(new Set(GRAPH.stages.map(({ id }) => id)), new Set(GRAPH.stages.map(({ id }) => id).filter((id) => logic.STAGES.includes(id))));
 });
 
 test("what an address asks for and the data lacks falls back", () => {
@@ -115,6 +129,8 @@ test("what is said names the kernel and what was fused with the operator", () =>
   assert.deepEqual(became(""), { word: "none" });
   assert.deepEqual(became("fw:exp", { backend: "eager" }), { word: "launch", numbers: [2] });
   assert.deepEqual(became("source:2", { backend: "eager" }), { word: "launches", numbers: [2, 3] });
+  const gpu = { ...scene({ backend: "cudagraphs" }), target: "cuda" };
+  assert.deepEqual(storyOf(gpu, selection("fw:mm")).became, { word: "replayed", numbers: [1] });
 });
 
 test("the calls are read from the Dynamo graph, and comments and returns are none", () => {
@@ -125,14 +141,21 @@ test("the calls are read from the Dynamo graph, and comments and returns are non
   assert.equal(callee("        x = h.relu()"), "relu");
 });
 
-test("operators stand in the order of the graphs, and only those that a kernel computes", () => {
-  assert.deepEqual(operatorsOf(GRAPH).map(({ id }) => id), ["fw:mm", ...SOFT, "bw:neg"]);
+test("operators are those of the graph of AOTAutograd, or what the rewrites leave of them", () => {
+  assert.deepEqual(operatorsOf(GRAPH).map(labels).flat(), ["mm", "amax", "sub", "full", "exp", "neg"]);
+  assert.deepEqual(operatorsOf(GRAPH, "post").map(labels).flat(), ["mm", "amax", "sub", "exp"]);
 });
 
-test("Inductor launches its kernels; the others launch what their recorded number says", () => {
+test("Inductor launches its kernels, the others one operator at a time, views none", () => {
   assert.deepEqual(launchesOf(GRAPH, "inductor").map(labels), [["mm"], ["amax", "sub", "exp"], ["neg"]]);
-  assert.deepEqual(launchesOf(GRAPH, "eager", { launches: 3 }).map(labels), [["matmul"], ["softmax"], ["softmax"]]);
-  assert.deepEqual(launchesOf(GRAPH, "aot_eager", { launches: 5 }).map(labels), [["mm"], ["amax"], ["sub"], ["exp"], ["neg"]]);
+  assert.deepEqual(launchesOf(GRAPH, "eager").map(({ name, pass }) => [name, pass]), [["matmul", "fw"], ["_softmax", "fw"], ["neg", "bw"]]);
+  assert.deepEqual(launchesOf(GRAPH, "aot_eager").map(({ name, pass }) => [name, pass]), [["mm", "fw"], ["_softmax", "fw"], ["neg", "bw"]]);
+});
+
+test("a CUDA graph is replayed with one launch a pass, where there is a GPU", () => {
+  const launches = launchesOf(GRAPH, "aot_eager");
+  assert.deepEqual(["cpu", "cuda"].map((target) => launchCount(launches, "cudagraphs", target)), [3, 2]);
+  assert.equal(launchCount(launches, "aot_eager", "cuda"), 3);
 });
 
 test("before fusion each loop holds the operators of its body", () => {
@@ -140,16 +163,19 @@ test("before fusion each loop holds the operators of its body", () => {
 });
 
 test("an operator comes from where it stood: from its own box, else from the call it was part of", () => {
-  const before = launchesOf(GRAPH, "eager", { launches: 3 });
+  const before = launchesOf(GRAPH, "eager");
   const origins = originsOf(before, launchesOf(GRAPH, "inductor"));
   assert.equal(origins.get("0:fw:mm"), before[0].chips[0].id);
   assert.equal(origins.get("1:fw:exp"), before[1].chips[0].id);
 });
 
 test("the picture has as many phases as the back end has stages for", () => {
-  assert.deepEqual(phasesOf(scene()).map(({ phase, count }) => [phase, count]), [["calls", 2], ["operators", 5], ["loops", 3], ["launches", 3]]);
-  assert.deepEqual(phasesOf(scene({ backend: "eager" })).map(({ phase }) => phase), ["calls", "launches"]);
-  for (const { stage } of scene().steps) assert.ok(["calls", "operators", "loops", "launches"].includes(phaseAt(stage)));
+  assert.deepEqual(phasesOf(scene()).map(({ phase, count }) => [phase, count]), [["calls", 2], ["operators", 6], ["rewrites", 4], ["loops", 3], ["launches", 3]]);
+  assert.deepEqual(phasesOf(scene({ backend: "aot_eager" })).map(({ phase }) => phase), ["calls", "launches"]);
+  assert.deepEqual(["guards", "eager", "aot_eager_fw", "aot_bw", "post_fw", "ir_pre_fw", "ir_post_fw"].map(phaseAt),
+    ["calls", "launches", "launches", "operators", "rewrites", "loops", "launches"]);
+  assert.equal(phaseShown(phasesOf(scene({ backend: "eager" })), "calls"), "calls");
+  assert.equal(phaseShown([{ phase: "operators" }, { phase: "launches" }], "rewrites"), "operators");
 });
 
 test("the walk has one step a stage, and shows what the stage was made from beside it", () => {
@@ -157,7 +183,7 @@ test("the walk has one step a stage, and shows what the stage was made from besi
   assert.deepEqual(stagesAtStep(steps, 1), ["guards"]);
   assert.deepEqual(stagesAtStep(steps, 4), ["dynamo", "aot_fw"]);
   assert.deepEqual(stagesAtStep(steps, 4, { narrow: true }), ["aot_fw"]);
-  assert.deepEqual(steps[3].counts, { calls: 2, instructions: 0, guards: 1, operators: 4, loops: 3, launches: 2 });
+  assert.deepEqual(steps[3].counts, { calls: 2, instructions: 0, rewritten: 0, guards: 1, operators: 5, remaining: 4, loops: 3, launches: 2 });
   assert.ok(readingTime("x".repeat(200)) > readingTime("x"));
 });
 

@@ -2,108 +2,123 @@
 //
 // A group is { id, name, kind, pass, chips, reads, writes }: a kernel, a loop or a call. A chip is { id, label, title,
 // keys }: one operator. A group of kind "bare" is an operator that nothing is launched for yet.
-import { kernelsByKey, labelOf, passOf } from "./logic.js";
+import { VIEWS, isView, kernelsByKey, labelOf, passOf } from "./logic.js";
 
-const OPERATORS = { "@": "matmul", "+": "add", "-": "sub", "*": "mul", "/": "div", "**": "pow", "//": "floordiv", "%": "mod" };
+const OPERATORS = {
+  "@": "matmul", "+": "add", "-": "sub", "*": "mul", "/": "div", "**": "pow", "//": "floordiv", "%": "mod",
+  ">": "gt", "<": "lt", ">=": "ge", "<=": "le", "==": "eq", "!=": "ne",
+};
 
 /** The name of what a line of a graph calls: `h: "f32[2]" = torch.softmax(x)` calls softmax. "" where it calls nothing. */
 export function callee(text) {
+  const listed = /^\s*(?:aten|prims)\.(\w+)/.exec(text);
+  if (listed) return listed[1];
+  const aten = /=\s*torch\.ops\.\w+\.(\w+)/.exec(text);
+  if (aten) return aten[1];
   const value = /^\s*\w+(?::\s*"[^"]*")?\s*=\s*(.+)$/.exec(text)?.[1] ?? "";
   const called = /^(?:[\w.]+\.)?([a-zA-Z_]\w*)\(/.exec(value);
   if (called) return called[1];
-  const infix = /^[\w.]+\s*(\*\*|\/\/|[@+\-*/%])\s*[\w.]/.exec(value);
+  const infix = /^[\w.]+\s*(\*\*|\/\/|[<>=!]=|[@+\-*/%<>])\s*[\w.]/.exec(value);
   return infix ? OPERATORS[infix[1]] : "";
 }
 
 const stage = (graph, id) => graph.stages.find((one) => one.id === id);
+const linesOf = (graph, id) => (stage(graph, id)?.lines ?? []).map((line, index) => ({ keys: [], ...line, index }));
+
+/** The operators that a stage lists, one a line, without views: [{ chip, pass }]. */
+const operatorsIn = (graph, id) => linesOf(graph, id).flatMap(({ text, keys, index }) => {
+  const label = callee(text);
+  if (!label || VIEWS.has(label)) return [];
+  const pass = id.endsWith("_bw") || (keys.length && keys.every((key) => passOf(key) === "bw")) ? "bw" : "fw";
+  return [{ pass, chip: { id: `${id}:${index}`, label, title: text.trim(), keys } }];
+});
+
 const chipOf = (graph, key) => ({ id: key, label: labelOf(graph, key), title: graph.keys[key]?.target ?? "", keys: [key] });
 const bare = (chip, pass) => ({ id: chip.id, name: "", kind: "bare", pass, chips: [chip] });
 
-/** The calls of the Dynamo graph that compute something, in order: what the back ends without Inductor launch. */
+/** The calls of the Dynamo graph that compute something, in order. */
 export function callsOf(graph) {
   const computed = kernelsByKey(graph);
-  return (stage(graph, "dynamo")?.lines ?? []).flatMap(({ text, keys = [] }, index) => {
+  return linesOf(graph, "dynamo").flatMap(({ text, keys, index }) => {
     const label = callee(text);
     const of = keys.filter((key) => computed.has(key));
     return label && of.length ? [{ id: `call:${index}`, label, title: text.trim(), keys: of }] : [];
   });
 }
 
-/** The calls, each with its part of the backward graph after all of the forward one. */
-function passesOfCalls(graph) {
-  const split = (pass) => callsOf(graph)
-    .map((call) => ({ ...call, id: `${call.id}:${pass}`, keys: call.keys.filter((key) => passOf(key) === pass) }))
-    .filter(({ keys }) => keys.length);
-  return [...split("fw").map((call) => ["fw", call]), ...split("bw").reverse().map((call) => ["bw", call])];
-}
-
 /** The kernels of Inductor; the operators of one stand in the order of the graph. */
 function kernelsOf(graph) {
-  const order = operatorsOf(graph).map(({ id }) => id);
+  const order = ["post_fw", "post_bw"].flatMap((id) => linesOf(graph, id)).filter(({ keys }) => keys.length === 1).map(({ keys: [key] }) => key);
   const inOrder = (keys) => [...keys].sort((one, other) => order.indexOf(one) - order.indexOf(other));
   return graph.kernels.map((kernel, index) => ({
     ...kernel,
     id: `${kernel.name}:${index}`,
     pass: kernel.pass ?? "fw",
-    chips: inOrder(kernel.keys).map((key) => ({ ...chipOf(graph, key), id: `${index}:${key}` })),
+    chips: inOrder(kernel.keys.filter((key) => !isView(graph, key))).map((key) => ({ ...chipOf(graph, key), id: `${index}:${key}` })),
   }));
 }
 
-const asCall = (pass, chip) => ({ id: chip.id, name: chip.label, kind: "call", pass, chips: [chip] });
+/** What runs one operator at a time; what belongs to another graph has no keys in this one. */
+function runBy(graph, backend) {
+  const ids = backend === "eager" ? ["eager"] : [`${backend}_fw`, `${backend}_bw`];
+  return ids.flatMap((id) => operatorsIn(graph, id)).filter(({ chip }) => chip.keys.length)
+    .map(({ chip, pass }) => ({ id: chip.id, name: chip.label, kind: "call", pass, chips: [chip] }));
+}
+
+/** What a back end launches, one group a launch. */
+export const launchesOf = (graph, backend) => (backend === "inductor" ? kernelsOf(graph) : runBy(graph, backend));
+
+/** How many launches that is for the host: a recorded CUDA graph is replayed with one, forward and backward each. */
+export function launchCount(launches, backend, target) {
+  return backend === "cudagraphs" && target === "cuda" ? new Set(launches.map(({ pass }) => pass)).size : launches.length;
+}
+
+/** The ATen operators: as AOTAutograd hands them over ("aot"), or as Inductor's rewrites leave them ("post"). */
+export const operatorsOf = (graph, base = "aot") =>
+  ["fw", "bw"].flatMap((pass) => operatorsIn(graph, `${base}_${pass}`)).map(({ chip, pass }) => bare(chip, pass));
+
+/** The operators in a node: its head names all that it was made from, so the lines about one operator count, if any. */
+function insideOf(lists) {
+  const exact = lists.filter((keys) => keys.length === 1);
+  return new Set((exact.length ? exact : lists).flat());
+}
 
 /**
- * What a back end launches, one group a launch. Without Inductor these are the calls of the Dynamo graph, or the ATen
- * operators: whichever are as many as were recorded (`route.launches`).
+ * The nodes before fusion, loops and calls into a library, each with the operators in it. An operator that is computed
+ * twice is in two.
  */
-export function launchesOf(graph, backend, route = {}) {
-  if (backend === "inductor") return kernelsOf(graph);
-  const calls = passesOfCalls(graph).map(([pass, call]) => asCall(pass, call));
-  const operators = operatorsOf(graph).map(({ pass, chips: [chip] }) => asCall(pass, chip));
-  return calls.length !== route.launches && operators.length === route.launches ? operators : calls;
-}
-
-/** The ATen operators that kernels compute, in the order of the graphs of AOTAutograd. */
-export function operatorsOf(graph) {
-  const rest = new Set(kernelsByKey(graph).keys());
-  const ordered = [];
-  for (const id of ["post_fw", "aot_fw", "post_bw", "aot_bw"]) {
-    for (const { text, keys = [] } of stage(graph, id)?.lines ?? []) {
-      if (keys.length === 1 && callee(text) && rest.delete(keys[0])) ordered.push(keys[0]);
-    }
-  }
-  return [...ordered, ...rest].map((key) => bare(chipOf(graph, key), passOf(key)));
-}
-
-/** The loops before fusion, each with the operators in its body. An operator that is computed twice is in two. */
 export function loopsOf(graph) {
   const computed = kernelsByKey(graph);
+  const ofLibrary = (keys) => [...keys].every((key) => computed.get(key).every(({ kind }) => kind === "extern"));
   const loops = ["fw", "bw"].flatMap((pass) => {
     const blocks = new Map();
-    for (const { block, keys = [] } of stage(graph, `ir_pre_${pass}`)?.lines ?? []) {
+    for (const { block, keys } of linesOf(graph, `ir_pre_${pass}`)) {
       if (!block) continue;
-      const inside = blocks.get(block) ?? blocks.set(block, new Set()).get(block);
-      for (const key of keys) if (computed.has(key)) inside.add(key);
+      const lists = blocks.get(block) ?? blocks.set(block, []).get(block);
+      lists.push(keys.filter((key) => computed.has(key)));
     }
-    return [...blocks].map(([block, keys]) => ({
-      id: `${pass}:${block}`, name: block, kind: "loop", pass,
+    return [...blocks].map(([block, lists]) => [block, insideOf(lists)]).map(([block, keys]) => ({
+      id: `${pass}:${block}`, name: block, kind: ofLibrary(keys) ? "library" : "loop", pass,
       chips: [...keys].map((key) => ({ ...chipOf(graph, key), id: `${block}:${key}` })),
     }));
   });
   return loops.filter(({ chips }) => chips.length);
 }
 
-/** How the picture stands at a stage: "calls", "operators", "loops" or "launches". */
+/** How the picture stands at a stage: "calls", "operators", "rewrites", "loops" or "launches". */
 export function phaseAt(stageId) {
-  if (["source", "bytecode", "guards", "dynamo"].includes(stageId)) return "calls";
-  if (/^(aot|post)_/.test(stageId)) return "operators";
+  if (["source", "bytecode", "guards", "dynamo", "rewritten"].includes(stageId)) return "calls";
+  if (/^aot_[fb]w$/.test(stageId)) return "operators";
+  if (stageId.startsWith("post_")) return "rewrites";
   return stageId.startsWith("ir_pre") ? "loops" : "launches";
 }
 
 /** The groups of the picture in a phase. */
-export function groupsOf(graph, backend, route, phase) {
+export function groupsOf(graph, backend, phase) {
   if (phase === "calls") return callsOf(graph).map((call) => bare(call, "fw"));
   if (phase === "operators") return operatorsOf(graph);
-  return phase === "loops" ? loopsOf(graph) : launchesOf(graph, backend, route);
+  if (phase === "rewrites") return operatorsOf(graph, "post");
+  return phase === "loops" ? loopsOf(graph) : launchesOf(graph, backend);
 }
 
 /** From which chip of the last picture each chip of the next one comes: the one with its id, else with one of its keys. */
@@ -115,13 +130,3 @@ export function originsOf(before, after) {
     .map((chip) => [chip.id, byId.get(chip.id) ?? chip.keys.map((key) => byKey.get(key)).find(Boolean)]);
   return new Map(pairs.filter(([, from]) => from));
 }
-
-/** The launches as a stage of their own, for a back end that generates no code to read them in. */
-export const launchStage = (groups) => ({
-  id: "launch",
-  language: "python",
-  lines: groups.map(({ pass, chips: [chip] }) => ({
-    text: pass === "bw" ? `${chip.label}  # backward` : chip.label,
-    keys: chip.keys,
-  })),
-});

@@ -3,19 +3,18 @@
 // Every line of every stage carries the keys of the operators it belongs to ("fw:exp", "bw:mul_1": an operator after
 // Inductor's own rewrites, in the forward or the backward graph). Two lines are linked where they share a key.
 
-const PASS = ["aot", "post", "ir_pre", "ir_post", "kernel", "wrapper"];
+const OTHERS = ["aot_eager", "cudagraphs"].flatMap((backend) => [`${backend}_fw`, `${backend}_bw`]);
+const LOWERED = ["aot", "post", "ir_pre", "ir_post", "kernel", "wrapper"];
 
-/** The order of the stages: those of the forward graph, then those of the backward graph. */
+/** Every stage that there may be: before any back end, what the others run, and Inductor's. */
 export const STAGES = [
-  "source", "bytecode", "guards", "dynamo",
-  ...["fw", "bw"].flatMap((pass) => PASS.map((base) => `${base}_${pass}`)),
-  "launch",
+  "source", "bytecode", "guards", "dynamo", "rewritten", "eager", ...OTHERS,
+  ...["fw", "bw"].flatMap((pass) => LOWERED.map((base) => `${base}_${pass}`)),
 ];
 export const BACKENDS = ["eager", "aot_eager", "inductor", "cudagraphs"];
 
 export const baseOf = (stage) => stage.replace(/_[fb]w$/, "");
 export const passOf = (name) => (/^bw:|_bw$/.test(name) ? "bw" : "fw");
-const byOrder = (one, other) => STAGES.indexOf(one) - STAGES.indexOf(other);
 
 /** The state that the address keeps; see common/state.js. */
 export const specOf = (examples) => ({
@@ -33,22 +32,18 @@ export const backendOf = (part, target, backend) =>
   part.targets[target].backends?.[backend] ?? part.backends?.[backend] ?? { stages: [], launches: 0 };
 
 /** The stages that a back end goes through, in order. */
-export function stagesFor(graph, route) {
-  const wanted = new Set(route.stages);
-  const passes = (id) => wanted.size === 0 || wanted.has(id) || wanted.has(baseOf(id));
-  return graph.stages.filter(({ id }) => passes(id)).sort((one, other) => byOrder(one.id, other.id));
-}
+export const stagesFor = (graph, route) => route.stages.flatMap((id) => graph.stages.filter((stage) => stage.id === id));
 
 /** The stages beside the source that stand side by side: the reader's choice, else the operators and the kernels. */
 export function visibleStages(stages, shown, { narrow = false } = {}) {
   const ids = stages.map(({ id }) => id).filter((id) => id !== "source");
   const chosen = shown.filter((id) => ids.includes(id));
   const preset = [
-    ["aot_fw", "dynamo", "post_fw"].find((id) => ids.includes(id)),
-    ["kernel_fw", "launch", "wrapper_fw"].find((id) => ids.includes(id)) ?? ids.at(-1),
+    ["aot_fw", "dynamo"].find((id) => ids.includes(id)),
+    ["kernel_fw", "eager", ...OTHERS].find((id) => ids.includes(id)) ?? ids.at(-1),
   ].filter(Boolean);
   const visible = chosen.length ? chosen : preset;
-  return narrow ? visible.slice(-1) : [...new Set(visible)].sort(byOrder);
+  return narrow ? visible.slice(-1) : ids.filter((id) => visible.includes(id));
 }
 
 /** The choice after a press on a stage: one more or one less side by side, never none; alone where one fits. */
@@ -57,11 +52,16 @@ export function pressStage(visible, id, { narrow = false } = {}) {
   return visible.length > 1 ? visible.filter((other) => other !== id) : visible;
 }
 
+/** Operators that compute nothing: they give another view of their input, or hand it on. */
+export const VIEWS = new Set(`alias as_strided detach diagonal expand getitem lift_fresh narrow permute select slice split
+  squeeze t transpose unbind unfold unsqueeze view view_as_real _unsafe_view`.split(/\s+/));
+export const isView = (graph, key) => VIEWS.has(labelOf(graph, key));
+
 /** The operators that some kernel computes, by key, with the kernels that do. */
 export function kernelsByKey(graph) {
   const found = new Map();
   for (const kernel of graph.kernels ?? []) {
-    for (const key of kernel.keys) found.set(key, [...(found.get(key) ?? []), kernel]);
+    for (const key of kernel.keys) if (!isView(graph, key)) found.set(key, [...(found.get(key) ?? []), kernel]);
   }
   return found;
 }

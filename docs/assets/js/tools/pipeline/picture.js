@@ -32,9 +32,9 @@ export function picture(words) {
   };
 
   const titleOf = (group) => {
-    const kinds = { fused: many(words.kind_fused, group.chips.length), extern: words.kind_extern, template: words.kind_template, loop: words.kind_loop };
+    const kinds = { fused: many(words.kind_fused, group.chips.length), extern: words.kind_extern, template: words.kind_template, loop: words.kind_loop, library: words.kind_extern };
     return [
-      group.kind === "loop" || group.kind === "call" ? null : h("button", {
+      ["loop", "library", "call"].includes(group.kind) ? null : h("button", {
         type: "button", class: "ck-pipe__kernel", "aria-pressed": "false",
         dataset: { pick: group.chips.flatMap(({ keys }) => keys).join(",") },
       }, group.name),

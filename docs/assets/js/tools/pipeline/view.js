@@ -6,7 +6,7 @@ import { BACKENDS, codeLines, pressStage, selectionOf, specOf } from "./logic.js
 import { picture, refill } from "./picture.js";
 import { player } from "./player.js";
 import { listed, many, stageName } from "./say.js";
-import { phasesOf, sceneOf, storyOf, viewOf } from "./scene.js";
+import { phasesOf, phaseShown, sceneOf, storyOf, viewOf } from "./scene.js";
 import { stageColumn } from "./stages.js";
 import { readingTime } from "./walk.js";
 
@@ -18,7 +18,7 @@ const styled = (place) => Promise.all([...place.querySelectorAll('link[rel="styl
 const SITE = new URL("../../../../", import.meta.url);
 
 export async function mount(place, payload, { fetchPart }) {
-  const { words, examples = [], record } = payload;
+  const { words, examples = [] } = payload;
   if (!examples.length) {
     place.append(h("p", { class: "ck-pipe__empty" }, words.nothing));
     return;
@@ -70,7 +70,7 @@ export async function mount(place, payload, { fetchPart }) {
   function sayWalk({ base, pass, counts }) {
     const counted = Object.fromEntries(Object.entries(counts).map(([key, n]) => [key, many(words[`n_${key}`], n)]));
     const kernels = many(scene.backend === "inductor" ? words.n_kernels : words.n_launches, counts.launches);
-    const key = { launch: scene.backend, aot: aotWord(pass, counts) }[base] ?? base;
+    const key = base === "aot" ? aotWord(pass, counts) : base;
     return fill(words[`walk_${key}`], { ...counted, launches: kernels, backend: `\`${scene.backend}\`` });
   }
 
@@ -99,7 +99,7 @@ export async function mount(place, payload, { fetchPart }) {
       name: name(stage), about: words[`about_${stage.id.replace(/_[fb]w$/, "")}`], number: index + 1,
     })]));
     const { targets } = examples.find(({ id }) => id === now.example);
-    const { generated_only: unrun, notes = [] } = parts.get(now.example).targets[scene.target];
+    const { generated_only: unrun, notes = [], record = payload.record } = parts.get(now.example).targets[scene.target];
     about.replaceChildren(
       unrun ? h("span", { class: "ck-badge ck-badge--unavailable", title: words.generated_title }, words.generated) : "",
       ...withCode(examples.find(({ id }) => id === now.example).about));
@@ -109,12 +109,13 @@ export async function mount(place, payload, { fetchPart }) {
     for (const id of BACKENDS) {
       const other = sceneOf(parts.get(now.example), { ...now, backend: id });
       const label = backend.element.querySelector(`input[value="${id}"] + label`);
-      const count = many(id === "inductor" ? words.n_kernels : words.n_launches, other.launches.length);
+      const count = many(id === "inductor" ? words.n_kernels : words.n_launches, other.count);
       label.replaceChildren(h("span", { class: `ck-backend ck-backend--${id}` }, id), h("small", {}, count));
     }
     const link = (address, text) => h("a", { href: new URL(address, SITE).href }, text);
     foot.replaceChildren(
-      ...[unrun && words.generated_title, ...notes].filter(Boolean).flatMap((line) => [...withCode(line), h("br")]),
+      ...[unrun && !notes.length && words.generated_title, ...notes].filter(Boolean).flatMap((line) => [...withCode(line), h("br")]),
+      record.stale ? h("span", { class: "ck-badge ck-badge--stale" }, words.stale) : "",
       fill(words.recorded, { machine: record.machine, torch: record.torch, date: record.date }), " · ",
       link(record.url, words.record), " · ", link(parts.get(now.example).source.url, words.source_file));
   }
@@ -154,18 +155,22 @@ export async function mount(place, payload, { fetchPart }) {
   }
 
   function drawPicture(now, view, moving) {
-    const links = phasesOf(scene).map(({ phase, count, step }) => ({
+    const phases = phasesOf(scene);
+    const links = phases.map(({ phase, count, step }) => ({
       label: many(phase === "launches" && now.backend === "inductor" ? words.n_kernels : words[`n_${phase}`], count),
-      current: phase === view.phase,
+      current: phase === phaseShown(phases, view.phase),
       press: () => { walk.stop(); state.set({ step }); },
     }));
     const recorded = now.backend === "cudagraphs" && scene.target === "cuda" && view.phase === "launches";
-    const hint = view.phase === "launches" ? words[`hint_${now.backend}${now.backend === "cudagraphs" ? `_${scene.target}` : ""}`] : words[`hint_${view.phase}`];
-    const several = scene.graphs.length > 1 ? words.gap + fill(words.graphs, { n: scene.graphs.length }) : "";
+    const launched = now.backend === "inductor" ? words.hint_inductor : scene.route.what ?? "";
+    const notes = [
+      view.phase === "launches" ? launched : words[`hint_${view.phase}`],
+      scene.graph.note, scene.graphs.length > 1 && fill(words.graphs, { n: scene.graphs.length }),
+    ];
     drawing.draw(view.groups, {
       backend: now.backend, links, moving,
       replay: recorded ? words.replay : "",
-      hint: hint + several,
+      hint: notes.filter(Boolean).join(words.gap),
     });
   }
 
@@ -215,8 +220,9 @@ export async function mount(place, payload, { fetchPart }) {
 
   /** The chain keeps its focus: only what is pressed changes. */
   function drawPressed(view) {
-    phasesOf(scene).forEach(({ phase }, index) => {
-      drawing.element.querySelectorAll(".ck-pipe__chain button")[index]?.setAttribute("aria-pressed", String(phase === view.phase));
+    const phases = phasesOf(scene);
+    drawing.element.querySelectorAll(".ck-pipe__chain button").forEach((button, index) => {
+      button.setAttribute("aria-pressed", String(phases[index].phase === phaseShown(phases, view.phase)));
     });
   }
 

@@ -3,22 +3,24 @@ import { callsOf, launchesOf, loopsOf, operatorsOf } from "./groups.js";
 import { baseOf, passOf } from "./logic.js";
 
 /** How many there are of what, on the way of one pass ("fw" or "bw") through the stages. */
-export function countsOf(graph, backend, route, pass) {
+export function countsOf(graph, backend, pass) {
   const ofPass = (groups) => groups.filter((group) => group.pass === pass).length;
   const lines = (id) => graph.stages.find((stage) => stage.id === id)?.lines.filter(({ text }) => text.trim()).length ?? 0;
   return {
     calls: callsOf(graph).length,
     instructions: lines("bytecode"),
+    rewritten: lines("rewritten"),
     guards: lines("guards"),
     operators: ofPass(operatorsOf(graph)),
+    remaining: ofPass(operatorsOf(graph, "post")),
     loops: ofPass(loopsOf(graph)),
-    launches: ofPass(launchesOf(graph, backend, route)),
+    launches: ofPass(launchesOf(graph, backend)),
   };
 }
 
 /** The steps of the walk: { stage, base, pass, counts }. The words of a step are those of its base. */
-export const stepsOf = (graph, stages, backend, route) => stages.map(({ id }) => (
-  { stage: id, base: baseOf(id), pass: passOf(id), counts: countsOf(graph, backend, route, passOf(id)) }
+export const stepsOf = (graph, stages, backend) => stages.map(({ id }) => (
+  { stage: id, base: baseOf(id), pass: passOf(id), counts: countsOf(graph, backend, passOf(id)) }
 ));
 
 /** The stages to stand side by side at a step: the one it is about, after the one it was made from. */
