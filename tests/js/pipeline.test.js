@@ -22,7 +22,10 @@ const GRAPH = {
   ],
   stages: [
     { id: "source", language: "python", lines: [line("def f(x, w):"), line("    y = x @ w", ["fw:mm"]), line("    return softmax(y)", [...SOFT, "bw:neg"])] },
-    { id: "guards", language: "text", lines: [line("check(x)", [], { words: "x is float32" })] },
+    { id: "guards", language: "text", lines: [
+      line("TREE_GUARD_MANAGER:"), line("+- RootGuardManager"), line("| +- GuardManager: source=L['x'], type=<class 'torch.Tensor'>"),
+      line("| | +- TENSOR_MATCH: check_tensor(L['x'])", [], { words: "x is float32" }), line("| | +- ... and 4 more of DIMENSION_DYNAMIC_MARKING_GUARD"),
+    ] },
     { id: "dynamo", language: "python", lines: [
       line("        # File: f.py:2, code: y = x @ w", ["fw:mm"]),
       line("        y: \"f32[2]\" = l_x_ @ l_w_;  l_x_ = None", ["fw:mm"]),
@@ -183,7 +186,7 @@ test("the walk has one step a stage, and shows what the stage was made from besi
   assert.deepEqual(stagesAtStep(steps, 1), ["guards"]);
   assert.deepEqual(stagesAtStep(steps, 4), ["dynamo", "aot_fw"]);
   assert.deepEqual(stagesAtStep(steps, 4, { narrow: true }), ["aot_fw"]);
-  assert.deepEqual(steps[3].counts, { calls: 2, instructions: 0, rewritten: 0, guards: 1, operators: 5, remaining: 4, loops: 3, launches: 2 });
+  assert.deepEqual(steps[3].counts, { calls: 2, instructions: 0, rewritten: 0, guards: 5, operators: 5, remaining: 4, loops: 3, launches: 2 });
   assert.ok(readingTime("x".repeat(200)) > readingTime("x"));
 });
 

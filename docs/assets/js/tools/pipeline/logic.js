@@ -23,7 +23,7 @@ export const specOf = (examples) => ({
   backend: { kind: "choice", of: BACKENDS, fallback: "inductor" },
   graph: { kind: "number", min: 1, max: 99, whole: true, fallback: 1 },
   shown: { kind: "list", of: STAGES, fallback: [] },
-  pick: { kind: "text", most: 400, fallback: "" },
+  pick: { kind: "text", most: 1000, fallback: "" },
   step: { kind: "number", min: 0, max: 99, whole: true, fallback: 0 },
 });
 

@@ -145,6 +145,9 @@ export async function mount(place, payload, { fetchPart }) {
 
   function drawStages(view) {
     refill(chips, chipRows(view));
+    for (const chip of chips.querySelectorAll("[aria-pressed=true]")) {
+      chip.parentElement.scrollLeft = chip.offsetLeft - chip.parentElement.offsetLeft - 80; // On a phone the row moves.
+    }
     const wanted = view.visible.map((id) => column(id).element);
     if (wanted.length !== strip.children.length || wanted.some((one, at) => strip.children[at] !== one)) strip.replaceChildren(...wanted);
     const first = scene.stages.some(({ id }) => id === "source") ? [column("source").element] : [];

@@ -2,6 +2,15 @@
 import { callsOf, launchesOf, loopsOf, operatorsOf } from "./groups.js";
 import { baseOf, passOf } from "./logic.js";
 
+/** The checks among the guards: not the lines that only group them; a line may stand for several. */
+function guardsOf(graph) {
+  const lines = graph.stages.find(({ id }) => id === "guards")?.lines ?? [];
+  return lines.reduce((sum, { text }) => {
+    const more = /\+- \.\.\. and (\d+) more/.exec(text);
+    return sum + (more ? Number(more[1]) : Number(/\+- [A-Z_]+:/.test(text)));
+  }, 0);
+}
+
 /** How many there are of what, on the way of one pass ("fw" or "bw") through the stages. */
 export function countsOf(graph, backend, pass) {
   const ofPass = (groups) => groups.filter((group) => group.pass === pass).length;
@@ -10,7 +19,7 @@ export function countsOf(graph, backend, pass) {
     calls: callsOf(graph).length,
     instructions: lines("bytecode"),
     rewritten: lines("rewritten"),
-    guards: lines("guards"),
+    guards: guardsOf(graph),
     operators: ofPass(operatorsOf(graph)),
     remaining: ofPass(operatorsOf(graph, "post")),
     loops: ofPass(loopsOf(graph)),
