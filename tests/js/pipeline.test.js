@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { pieces } from "../../docs/assets/js/tools/pipeline/code.js";
 import { callee, callsOf, launchCount, launchesOf, loopsOf, operatorsOf, originsOf, phaseAt } from "../../docs/assets/js/tools/pipeline/groups.js";
 import * as logic from "../../docs/assets/js/tools/pipeline/logic.js";
-import { listed, many, stageName } from "../../docs/assets/js/tools/pipeline/say.js";
+import { listed, many, pickSentence, stageName, walkSentence } from "../../docs/assets/js/tools/pipeline/say.js";
 import { phasesOf, phaseShown, sceneOf, storyOf, viewOf } from "../../docs/assets/js/tools/pipeline/scene.js";
 import { readingTime, stagesAtStep } from "../../docs/assets/js/tools/pipeline/walk.js";
 
@@ -127,13 +127,13 @@ test("what is said names the kernel and what was fused with the operator", () =>
   assert.deepEqual(became(SOFT.join()), { word: "whole", kernel: "cpp_fused_0" });
   assert.deepEqual(became("fw:mm"), { word: "alone", kernel: "extern_kernels.mm" });
   assert.deepEqual(became("source:2"), { word: "kernels", kernels: ["cpp_fused_0", "cpp_fused_1"] });
-  assert.deepEqual(became("fw:arg0_1"), { word: "nowhere" });
+  assert.deepEqual(became("fw:arg0_1"), { word: "input" });
   assert.deepEqual(became("kernel_fw:4"), { word: "unlinked" });
   assert.deepEqual(became(""), { word: "none" });
-  assert.deepEqual(became("fw:exp", { backend: "eager" }), { word: "launch", numbers: [2] });
-  assert.deepEqual(became("source:2", { backend: "eager" }), { word: "launches", numbers: [2, 3] });
+  assert.deepEqual(became("fw:exp", { backend: "eager" }), { word: "launch", numbers: [2], names: ["_softmax"] });
+  assert.deepEqual(became("source:2", { backend: "eager" }), { word: "launches", numbers: [2, 3], names: ["_softmax", "neg"] });
   const gpu = { ...scene({ backend: "cudagraphs" }), target: "cuda" };
-  assert.deepEqual(storyOf(gpu, selection("fw:mm")).became, { word: "replayed", numbers: [1] });
+  assert.deepEqual(storyOf(gpu, selection("fw:mm")).became, { word: "replayed", numbers: [1], names: ["mm"] });
 });
 
 test("the calls are read from the Dynamo graph, and comments and returns are none", () => {
@@ -205,4 +205,18 @@ test("counts and lists in words", () => {
   assert.equal(listed(words, ["a", "b", "c"], 2), "`a`, `b` and 1 more");
   assert.equal(stageName(words, { id: "kernel_bw", language: "cpp" }, true), "C++ kernels, backward");
   assert.equal(stageName(words, { id: "kernel_fw", language: "python" }, false), "Triton kernels");
+});
+
+test("sentences have their counts and names filled in", () => {
+  const told = new Proxy({ comma: ", ", gap: " ", line_of: "{stage} {n} ({operators})", said_fused: "{what} in {kernel} with {others}.", lines: "{n} line" }, {
+    get: (words, key) => words[key] ?? (String(key).startsWith("n_") ? `{n} ${String(key).slice(2)}` : `${String(key)}: {operators} {launches}`),
+  });
+  const of = scene();
+  assert.equal(pickSentence(told, of, storyOf(of, selection("kernel_fw:3"))), "stage_kernel: {operators} {launches} 4 (`exp`) in `cpp_fused_0` with `amax`, `sub`. 1 line");
+  const words = of.steps.map((step) => walkSentence(told, of, step));
+  assert.equal(words[0], "walk_source: 5 operators 2 kernels");
+  assert.equal(words[3], "walk_aot_apart: 5 operators 2 kernels");
+  assert.equal(words.at(-1), "walk_aot_bw: 1 operators 1 kernels");
+  const eager = scene({ backend: "eager" });
+  assert.deepEqual(eager.steps.map((step) => walkSentence(told, eager, step).split(":")[0]), ["walk_source_eager", "walk_eager"]);
 });

@@ -53,8 +53,8 @@ export function pressStage(visible, id, { narrow = false } = {}) {
 }
 
 /** Operators that compute nothing: they give another view of their input, or hand it on. */
-export const VIEWS = new Set(`alias as_strided detach diagonal expand getitem lift_fresh narrow permute select slice split
-  squeeze t transpose unbind unfold unsqueeze view view_as_real _unsafe_view`.split(/\s+/));
+export const VIEWS = new Set(`alias as_strided detach diagonal expand getitem lift_fresh narrow permute reshape select slice
+  split squeeze t transpose unbind unfold unsqueeze view view_as_real _unsafe_view`.split(/\s+/));
 export const isView = (graph, key) => VIEWS.has(labelOf(graph, key));
 
 /** The operators that some kernel computes, by key, with the kernels that do. */
@@ -134,8 +134,10 @@ export function describe(graph, backend, groups, selection) {
     const block = groups.find(({ name }) => selection.blocks.has(name));
     return block ? { word: "block", kernel: block.name, labels: labelsOf(block) } : { word: "unlinked" };
   }
-  if (!at.length) return { word: "nowhere" };
-  if (backend !== "inductor") return { word: at.length > 1 ? "launches" : "launch", numbers: at.map((n) => n + 1) };
+  if (!at.length) return { word: picked.every((key) => graph.keys?.[key]?.op === "placeholder") ? "input" : "nowhere" };
+  if (backend !== "inductor") {
+    return { word: at.length > 1 ? "launches" : "launch", numbers: at.map((n) => n + 1), names: at.map((n) => groups[n].name) };
+  }
   if (at.length > 1) return { word: "kernels", kernels: at.map((n) => groups[n].name) };
   const [group] = at.map((n) => groups[n]);
   const others = group.chips.filter((chip) => !chip.keys.some((key) => selection.keys.has(key))).map(({ label }) => label);
@@ -145,10 +147,10 @@ export function describe(graph, backend, groups, selection) {
 
 const labelsOf = (group) => group.chips.map(({ label }) => label);
 
-/** The operators of a selection that have a name, in the order of the picture. */
+/** The names of the operators of a selection, in the order of the graph: of those that compute, if any does. */
 export function pickedLabels(graph, selection) {
   const computed = kernelsByKey(graph);
-  const keys = [...selection.keys].filter((key) => graph.keys?.[key]);
-  const shown = keys.some((key) => computed.has(key)) ? keys.filter((key) => computed.has(key)) : keys;
-  return shown.map((key) => labelOf(graph, key));
+  const keys = Object.keys(graph.keys ?? {}).filter((key) => selection.keys.has(key));
+  const computing = keys.filter((key) => computed.has(key));
+  return [...new Set((computing.length ? computing : keys).map((key) => labelOf(graph, key)))];
 }

@@ -2,10 +2,10 @@
 import { button, choices, copyButton, select } from "../common/controls.js";
 import { calm, fill, h, withCode } from "../common/dom.js";
 import { open } from "../common/state.js";
-import { BACKENDS, codeLines, pressStage, selectionOf, specOf } from "./logic.js";
+import { BACKENDS, pressStage, selectionOf, specOf } from "./logic.js";
 import { picture, refill } from "./picture.js";
 import { player } from "./player.js";
-import { listed, many, stageName } from "./say.js";
+import { hasBackwardGraph, many, pickSentence, stageName, walkSentence } from "./say.js";
 import { phasesOf, phaseShown, sceneOf, storyOf, viewOf } from "./scene.js";
 import { stageColumn } from "./stages.js";
 import { readingTime } from "./walk.js";
@@ -57,40 +57,9 @@ export async function mount(place, payload, { fetchPart }) {
     chips, strip,
     foot);
 
-  // ---- words
+  const hasBackward = () => hasBackwardGraph(scene);
   const name = (stage) => stageName(words, stage, hasBackward());
-  const hasBackward = () => scene.graph.stages.some(({ id }) => id.endsWith("_bw"));
   const nameOf = (id) => name(scene.stages.find((stage) => stage.id === id));
-
-  function aotWord(pass, { calls, operators }) {
-    if (pass === "bw") return "aot_bw";
-    return operators > calls ? "aot_apart" : "aot";
-  }
-
-  function sayWalk({ base, pass, counts }) {
-    const counted = Object.fromEntries(Object.entries(counts).map(([key, n]) => [key, many(words[`n_${key}`], n)]));
-    const kernels = many(scene.backend === "inductor" ? words.n_kernels : words.n_launches, counts.launches);
-    const key = base === "aot" ? aotWord(pass, counts) : base;
-    return fill(words[`walk_${key}`], { ...counted, launches: kernels, backend: `\`${scene.backend}\`` });
-  }
-
-  function sayPick({ selection, labels, became }) {
-    if (selection.kind === "none") return words.said_none;
-    const operators = listed(words, labels);
-    const what = selection.kind === "keys" ? operators
-      : fill(labels.length ? words.line_of : words.line, { stage: nameOf(selection.stage), n: selection.index + 1, operators });
-    const values = {
-      what,
-      kernel: `\`${became.kernel}\``,
-      others: listed(words, became.others ?? []),
-      kernels: listed(words, became.kernels ?? []),
-      operators: listed(words, became.labels ?? []),
-      numbers: became.numbers?.join(words.comma),
-      of: scene.launches.length,
-    };
-    const lines = scene.backend === "inductor" ? codeLines(scene.stages, selection) : 0;
-    return [fill(words[`said_${became.word}`], values), lines && many(words.lines, lines)].filter(Boolean).join(words.gap);
-  }
 
   // ---- drawing
   function drawScene(now) {
@@ -187,7 +156,7 @@ export async function mount(place, payload, { fetchPart }) {
   }
 
   function say(view) {
-    const text = view.step ? sayWalk(scene.steps[view.step - 1]) : sayPick(storyOf(scene, view.selection));
+    const text = view.step ? walkSentence(words, scene, scene.steps[view.step - 1]) : pickSentence(words, scene, storyOf(scene, view.selection));
     const title = view.step ? [h("strong", {}, nameOf(scene.steps[view.step - 1].stage)), words.colon] : [];
     if (said.dataset.text !== text) said.replaceChildren(...title, ...withCode(text));
     said.dataset.text = text;
