@@ -208,7 +208,7 @@ test("counts and lists in words", () => {
 });
 
 test("sentences have their counts and names filled in", () => {
-  const told = new Proxy({ comma: ", ", gap: " ", line_of: "{stage} {n} ({operators})", said_fused: "{what} in {kernel} with {others}.", lines: "{n} line" }, {
+  const told = new Proxy({ comma: ", ", gap: " ", line_of: "{stage} {n} ({operators})", said_fused: "{what} in {kernel} with {others}.", lines: "{n} line", of_forward: "{name}" }, {
     get: (words, key) => words[key] ?? (String(key).startsWith("n_") ? `{n} ${String(key).slice(2)}` : `${String(key)}: {operators} {launches}`),
   });
   const of = scene();

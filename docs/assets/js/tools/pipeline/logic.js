@@ -141,7 +141,7 @@ export function describe(graph, backend, groups, selection) {
   if (at.length > 1) return { word: "kernels", kernels: at.map((n) => groups[n].name) };
   const [group] = at.map((n) => groups[n]);
   const others = group.chips.filter((chip) => !chip.keys.some((key) => selection.keys.has(key))).map(({ label }) => label);
-  if (others.length) return { word: "fused", kernel: group.name, others };
+  if (others.length) return { word: "fused", kernel: group.name, others: [...new Set(others)] };
   return { word: group.chips.length > 1 ? "whole" : "alone", kernel: group.name };
 }
 
