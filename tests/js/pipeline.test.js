@@ -82,6 +82,8 @@ test("a back end sees its own stages, in order", () => {
 test("what an address asks for and the data lacks falls back", () => {
   const there = scene({ target: "cuda", graph: 7 });
   assert.deepEqual([there.target, there.graph], ["cpu", GRAPH]);
+  const without = { ...PART, targets: { cuda: { graphs: [], reason: "no Triton" }, ...PART.targets } };
+  assert.equal(sceneOf(without, { ...NOW, target: "cuda" }).target, "cpu");
   assert.equal(viewOf(there, { ...NOW, step: 50, pick: "fw:gone" }, false).step, there.steps.length);
   assert.equal(selection("kernel_fw:99").kind, "none");
 });

@@ -5,7 +5,8 @@ import { stagesAtStep, stepsOf } from "./walk.js";
 
 /** { target, graph, graphs, backend, route, stages, launches, count, steps } of a part; what it does not have falls back. */
 export function sceneOf(part, { target: wanted, backend, graph: number }) {
-  const target = part.targets[wanted] ? wanted : Object.keys(part.targets)[0];
+  const there = Object.keys(part.targets).filter((id) => part.targets[id].graphs.length);
+  const target = there.includes(wanted) ? wanted : there[0];
   const { graphs } = part.targets[target];
   const graph = graphs[Math.min(number, graphs.length) - 1];
   const route = backendOf(part, target, backend);

@@ -18,7 +18,8 @@ const styled = (place) => Promise.all([...place.querySelectorAll('link[rel="styl
 const SITE = new URL("../../../../", import.meta.url);
 
 export async function mount(place, payload, { fetchPart }) {
-  const { words, examples = [] } = payload;
+  const { words } = payload;
+  const examples = (payload.examples ?? []).filter(({ targets }) => targets.length);
   if (!examples.length) {
     place.append(h("p", { class: "ck-pipe__empty" }, words.nothing));
     return;
@@ -69,6 +70,8 @@ export async function mount(place, payload, { fetchPart }) {
     })]));
     const { targets } = examples.find(({ id }) => id === now.example);
     const { generated_only: unrun, notes = [], record = payload.record } = parts.get(now.example).targets[scene.target];
+    const missing = Object.entries(parts.get(now.example).targets)
+      .flatMap(([id, { reason }]) => (reason ? [`${words[`target_${id}`]}${words.colon}${reason}`] : []));
     about.replaceChildren(
       unrun ? h("span", { class: "ck-badge ck-badge--unavailable", title: words.generated_title }, words.generated) : "",
       ...withCode(examples.find(({ id }) => id === now.example).about));
@@ -83,7 +86,7 @@ export async function mount(place, payload, { fetchPart }) {
     }
     const link = (address, text) => h("a", { href: new URL(address, SITE).href }, text);
     foot.replaceChildren(
-      ...[unrun && !notes.length && words.generated_title, ...notes].filter(Boolean).flatMap((line) => [...withCode(line), h("br")]),
+      ...[unrun && !notes.length && words.generated_title, ...notes, ...missing].filter(Boolean).flatMap((line) => [...withCode(line), h("br")]),
       record.stale ? h("span", { class: "ck-badge ck-badge--stale" }, words.stale) : "",
       fill(words.recorded, { machine: record.machine, torch: record.torch, date: record.date }), " · ",
       link(record.url, words.record), " · ", link(parts.get(now.example).source.url, words.source_file));
