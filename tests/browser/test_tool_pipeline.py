@@ -30,7 +30,9 @@ def _payload(site: Path, language: str = "en") -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def examples(built_site: Path) -> list[dict[str, Any]]:
     """The examples that the site has, each with its part under ``data``."""
-    found = _payload(built_site)["examples"]
+    found = _payload(built_site).get("examples")
+    if not found:
+        pytest.skip("no record of pipeline/capture")
     for example in found:
         text = (built_site / "en" / "tools" / "data" / f"pipeline-{example['part']}.json").read_text("utf-8")
         example["data"] = json.loads(text)
@@ -158,6 +160,7 @@ def test_by_mouse_every_control_changes_what_is_shown(explorer: Callable[..., An
     assert page.locator(".ck-pipe__said code").count() > 1
     assert page.locator(f".ck-pipe__source {STRONG}").count() >= 1
     assert page.locator(".ck-pipe__chip[data-lit]").count() >= 1
+    assert page.locator(".ck-pipe__steps [data-lit]").count() > 1
     page.locator("h1").hover()
     assert page.locator(STRONG).count() > 1
     line.click()

@@ -6,7 +6,8 @@ import { baseOf, firstLine, lightOf } from "./logic.js";
 const ofLine = (stage, line, index) => {
   const text = line.text.trimEnd();
   if (!text.trim()) return h("li", { class: "ck-pipe__line", role: "presentation" }, " ");
-  const code = pieces(line.words ? text.trim() : text, stage.language).map(([kind, piece]) => (kind ? h("span", { class: `ck-pipe__${kind}` }, piece) : piece));
+  const raw = line.words ? text.trim().replace(/ {2,}/g, "  ") : text;
+  const code = pieces(raw, stage.language).map(([kind, piece]) => (kind ? h("span", { class: `ck-pipe__${kind}` }, piece) : piece));
   return h("li", {
     class: "ck-pipe__line", role: "option", tabindex: -1, "aria-selected": "false",
     dataset: { pick: `${stage.id}:${index}`, ...(line.keys?.length || line.block ? { linked: "" } : {}) },

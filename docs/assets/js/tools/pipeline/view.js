@@ -2,7 +2,7 @@
 import { button, choices, copyButton, select } from "../common/controls.js";
 import { calm, fill, h, withCode } from "../common/dom.js";
 import { open } from "../common/state.js";
-import { BACKENDS, pressStage, selectionOf, specOf } from "./logic.js";
+import { BACKENDS, firstLine, pressStage, selectionOf, specOf } from "./logic.js";
 import { picture, refill } from "./picture.js";
 import { player } from "./player.js";
 import { hasBackwardGraph, many, pickSentence, stageName, walkSentence } from "./say.js";
@@ -98,7 +98,7 @@ export async function mount(place, payload, { fetchPart }) {
   }
 
   const chipOf = (stage, view) => h("button", {
-    type: "button", "aria-pressed": String(view.visible.includes(stage.id)),
+    type: "button", dataset: { chip: stage.id }, "aria-pressed": String(view.visible.includes(stage.id)),
     "aria-current": view.step && scene.steps[view.step - 1].stage === stage.id ? "step" : undefined,
     onclick: () => {
       walk.stop();
@@ -156,6 +156,9 @@ export async function mount(place, payload, { fetchPart }) {
     const selection = pinned ? shown.selection : selectionOf(scene.graph, scene.stages, hovered);
     for (const one of onPage()) one.light(selection, pinned);
     drawing.light(selection, pinned);
+    for (const chip of chips.querySelectorAll("[data-chip]")) {
+      chip.toggleAttribute("data-lit", firstLine(scene.stages.find(({ id }) => id === chip.dataset.chip), selection) >= 0);
+    }
   }
 
   function say(view) {
