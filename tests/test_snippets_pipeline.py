@@ -282,7 +282,9 @@ def test_what_differs_from_run_to_run_is_left_out() -> None:
     assert clean("# File: /home/me/x-1/capture.py:12 in f") == "# File: capture.py:12 in f"
     assert clean("h  # me/snippets/capture.py:12 in f") == "h  # capture.py:12 in f"
     assert clean("NULL + __compiled_fn_12_b136eb9c_c98b_4b3b_a44f_f512293491c6") == "NULL + __compiled_fn"
-    assert clean("___check_obj_id(G['torch'].sin, 140151071889968), type") == "___check_obj_id(G['torch'].sin, ...), type"
+    assert (
+        clean("___check_obj_id(G['torch'].sin, 140151071889968), type") == "___check_obj_id(G['torch'].sin, ...), type"
+    )
     assert clean("<function f at 0x7f0a1b2c3d4e>") == "<function f at 0x...>"
     assert clean("#include <torch/csrc/inductor/cpp_prefix.h>") == "#include <torch/csrc/inductor/cpp_prefix.h>"
 
@@ -307,9 +309,9 @@ def test_equal_guards_are_counted_and_the_rest_is_kept() -> None:
     text = "\n".join(
         [
             "+- RootGuardManager",
-            "| +- GuardManager: source=L['x'], accessed_by=Frame(key='x', i=0), type=<class 'T'>, tag_safe=(False, True)",
+            "| +- GuardManager: source=L['x'], accessed_by=Frame(key='x', i=0), type=<class 'T'>, tag_safe=(1, 0)",
             *(marking.format(name) for name in ("a", "b", "c")),
-            "| +- GLOBAL_STATE: ___check_global_state() against {\"a\":{\"b\":1}}",
+            '| +- GLOBAL_STATE: ___check_global_state() against {"a":{"b":1}}',
         ]
     )
     lines = [line.text for line in module.guard_lines(text, module.Graph({}, "", 0))]
@@ -335,5 +337,5 @@ def test_an_operator_of_the_cpu_alone_is_refused_for_a_gpu() -> None:
     x = graph.placeholder("x")
     graph.output(graph.call_function(torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default, (x, x, x)))
     module = torch.fx.GraphModule({}, graph)
-    with pytest.raises(ValueError, match="_for_cpu.* would mislead"):
+    with pytest.raises(ValueError, match=r"_for_cpu.* would mislead"):
         snippet().refuse_cpu_operators(module)

@@ -888,36 +888,42 @@ def watch_other(example: Example, device: str, fake: bool, backend: str) -> list
 # ---------------------------------------------------------------- links
 
 
+def borrow(node: Node, this: Pass) -> None:
+    """Give a node that a pass made without a note the origin of its neighbours.
+
+    What only picks one of its results is a part of it and tells all; else the nearest neighbour tells which call of
+    torch it belongs to.
+    """
+    assert this.post is not None
+    post = this.post.nodes
+    told = [post[name] for name in node.users + node.inputs if post[name].calls and post[name].lines]
+    parts = [near for near in told if "getitem" in near.target and near.name in node.users]
+    lenders = parts or told[:1]
+    for near in lenders:
+        node.lines, node.sequence = near.lines, near.sequence
+        node.comes_from += [origin for origin in near.comes_from if parts or origin[0] not in this.aot.nodes]
+    if lenders:
+        this.approximate.append(f"{node.name}: from {', '.join(near.name for near in lenders)}")
+
+
 def followed(this: Pass) -> dict[str, set[str]]:
     """Return for each node that Inductor got the nodes that its passes left in its place."""
     assert this.post is not None
     aot, post = this.aot.nodes, this.post.nodes
-    became: dict[str, set[str]] = collections.defaultdict(set)
-    for name in aot:
-        if name in post:
-            became[name].add(name)
-    new = [node for name, node in post.items() if name not in aot]
-    gone = [node for name, node in aot.items() if name not in post and node.calls]
+    became = {name: {name} & set(post) for name in aot}
+    new = [node for name, node in post.items() if name not in aot and node.calls]
     for node in reversed(new):
-        if node.calls and not node.lines:
-            for name in node.users + node.inputs:
-                if post[name].calls and post[name].lines:
-                    near = post[name]
-                    node.lines, node.sequence = near.lines, near.sequence
-                    node.comes_from = [source for source in near.comes_from if source[0] not in aot]
-                    this.approximate.append(f"{node.name}: from {name}")
-                    break
-    for node in new:
-        named = {name for name, _ in node.comes_from}
-        for old in gone:
-            same = old.lines == node.lines and old.sequence == node.sequence and bool(node.lines)
-            if old.name in named or same:
-                became[old.name].add(node.name)
-    for old in reversed(gone):
-        if not became[old.name]:
-            became[old.name] = set().union(*(became[name] for name in old.users if name in became))
-            if became[old.name]:
-                this.approximate.append(f"{old.name}: to {', '.join(sorted(became[old.name]))}")
+        if not node.lines:
+            borrow(node, this)
+        for name in {name for name, _ in node.comes_from} & set(became):
+            if name not in post:
+                became[name].add(node.name)
+    # What no note leads away from: a new node of the same call, else what used its result.
+    for old in reversed([node for node in aot.values() if node.calls and not became[node.name]]):
+        alike = {n.name for n in new if n.lines and (n.lines, n.sequence) == (old.lines, old.sequence)}
+        became[old.name] = alike or set().union(*(became[name] for name in old.users if name in became))
+        if became[old.name]:
+            this.approximate.append(f"{old.name}: to {', '.join(sorted(became[old.name]))}")
     return became
 
 
@@ -1234,7 +1240,7 @@ def link_accumulators(kernel: Sequence[Line]) -> None:
     for i, line in enumerate(kernel):
         name = re.search(r"\b(tmp_acc\w+) = ", line.text)
         if name and not line.keys:
-            uses = re.compile(rf"\b{name[1]}\b")
+            uses = re.compile(rf"\b{name[1]}\w*")
             line.keys = next((after.keys for after in kernel[i + 1 :] if after.keys and uses.search(after.text)), set())
 
 
