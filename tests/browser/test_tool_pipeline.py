@@ -173,6 +173,10 @@ def test_by_mouse_every_control_changes_what_is_shown(explorer: Callable[..., An
     assert page.locator(".ck-pipe__stage[data-current]").count() == 1
     page.get_by_role("button", name="Back", exact=True).click()
     assert _query(page)["step"] == "1"
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy link").click()
+    page.get_by_role("button", name="Copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == page.url
     _reset(page)
     assert seen.faults() == []
 
@@ -243,6 +247,10 @@ def test_by_keyboard_every_control_changes_what_is_shown(explorer: Callable[...,
     assert page.evaluate("document.activeElement.textContent") == "Next"
     keys.press("Escape")
     assert "step" not in _query(page)
+    page.context.grant_permissions(["clipboard-write"])
+    page.get_by_role("button", name="Copy link").focus()
+    keys.press("Enter")
+    page.get_by_role("button", name="Copied").wait_for()
     page.get_by_role("button", name="Reset").focus()
     keys.press("Enter")
     assert not STATE_KEYS & set(_query(page))
