@@ -10,6 +10,7 @@ import functools
 import importlib.util
 import json
 import re
+import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -41,7 +42,14 @@ needs_our_torch = pytest.mark.skipif(
 
 @functools.cache
 def snippet() -> ModuleType:
-    return contract.load(NAME)
+    """The snippet as a module that its dataclasses find."""
+    spec = importlib.util.spec_from_file_location("pipeline_capture", contract.SNIPPETS / f"{NAME}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
 
 
 def stages(example: str, target: str = "cpu") -> dict[str, list[tuple[str, set[str]]]]:
@@ -166,7 +174,7 @@ def test_one_operator_is_followed_from_the_source_to_the_kernel() -> None:
     assert operators(there["aot_fw"], r"aten\.amax") == [{"fw:amax"}]
     assert operators(there["ir_pre_fw"], r"ops\.exp\(") == [{"fw:exp"}]
     assert {"fw:exp"} in operators(there["kernel_fw"], r"\.exp\(\)|exp_u20\(\)")
-    (softmax,) = operators(there["dynamo"], r"torch\.softmax\(")
+    (softmax,) = operators(there["dynamo"], r" = torch\.softmax\(")
     assert softmax == {"fw:amax", "fw:sub", "fw:exp", "fw:sum_1", "fw:div"}
     assert operators(there["eager"], r"aten\._softmax") == [softmax]
     (kernel,) = operators(there["wrapper_fw"], r"^    cpp_fused\w+\(")
@@ -239,20 +247,23 @@ def test_with_another_torch_every_row_says_so(monkeypatch: pytest.MonkeyPatch) -
 def test_what_fails_is_a_row_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(name: str, target: str, common: Row) -> list[Row]:
         if name == "softmax":
-            raise RuntimeError("no such hook\nsecond line")
+            raise RuntimeError("raised:\nno such hook\n\nmuch advice")
         return [{"kind": "graph", "example": name, "target": target, **common, "status": "ok", "note": None}]
 
     monkeypatch.setattr(snippet(), "WRITTEN_FOR", torch.__version__[:4])
     monkeypatch.setattr(snippet(), "capture", broken)
     rows = snippet().run(examples=("softmax", "training"), targets=("cpu",))
-    assert [(row["status"], row["note"]) for row in rows] == [("failed", "RuntimeError: no such hook"), ("ok", None)]
+    assert [(row["status"], row["note"]) for row in rows] == [
+        ("failed", "RuntimeError: raised: no such hook"),
+        ("ok", None),
+    ]
 
 
 @pytest.mark.slow
 @needs_our_torch
-def test_afterwards_torch_is_as_it_was() -> None:
+def test_torch_is_as_it_was_also_where_compiling_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     from torch._dynamo import convert_frame
-    from torch._inductor import debug, ir, loop_body
+    from torch._inductor import compile_fx, config, debug, ir, loop_body
     from torch._inductor.utils import IndentedBuffer
 
     def hooked() -> list[Any]:
@@ -263,13 +274,22 @@ def test_afterwards_torch_is_as_it_was() -> None:
             loop_body.LightTracer.create_node,
             debug.set_kernel_post_grad_provenance_tracing,
             len(convert_frame._bytecode_hooks),
-            torch._inductor.config._pre_fusion_custom_pass,
-            torch._inductor.config.trace.provenance_tracking_level,
+            config._pre_fusion_custom_pass,
+            config.trace.provenance_tracking_level,
         ]
 
     before = hooked()
-    rows = snippet().run(examples=("pointwise",), targets=("cpu",))
-    assert {row["status"] for row in rows} == {"ok"}
+    during: list[list[Any]] = []
+
+    def fail(*_: Any, **__: Any) -> None:
+        during.append(hooked())
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr(compile_fx, "compile_fx_inner", fail)
+    (row,) = snippet().run(examples=("pointwise",), targets=("cpu",))
+    assert row["status"] == "failed"
+    assert "planted" in row["note"]
+    assert all(was != now for was, now in zip(before, during[0], strict=True)), "every hook was in place"
     assert hooked() == before
     assert snippet().LOWERED == []
 

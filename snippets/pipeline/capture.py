@@ -1481,7 +1481,9 @@ def run(
                 try:
                     rows += capture(name, target, common)
                 except Exception as error:
-                    note = f"{type(error).__name__}: {error}".strip().splitlines()[0][:300]
+                    # Dynamo names the back end in the first line, and what happened in the second.
+                    told = " ".join(str(error).partition("\n\n")[0].split())
+                    note = clean(f"{type(error).__name__}: {told}")[:300]
                     rows.append(trouble_row(name, target, common, "failed", note))
     return rows
 
