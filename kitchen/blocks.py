@@ -126,7 +126,9 @@ def no_numbers(state: State, view: View) -> str:
         sentence = labels.message("record_failed", language, status=status)
         mark = status_badge(record.status, language)
     reason = labels.note(record.reason, language) if record.reason else labels.message("no_reason", language)
-    return f'<p class="ck-missing">{mark} {sentence} <span class="ck-reason">{escape(reason)}</span></p>'
+    told = escape(labels.sentence(reason, language))
+    gap = " " if language == "en" else ""
+    return f'<p class="ck-missing">{mark} {sentence}{gap}<span class="ck-reason">{told}</span></p>'
 
 
 def not_recorded(state: State, name: str) -> str:

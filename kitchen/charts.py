@@ -18,16 +18,27 @@ import math
 import os
 import re
 import tempfile
-import unicodedata
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from kitchen import blocks, data, labels, tables
+from kitchen import blocks, data, labels, placing, tables
 from kitchen.context import ROOT, Language, PageError, State, did_you_mean
 from kitchen.data import Row, View, Where
-from kitchen.format import THIN, Scale, count, escape, number, one_line, quantity, scale_of, shared_scale, with_unit
+from kitchen.format import (
+    THIN,
+    Scale,
+    count,
+    escape,
+    number,
+    one_line,
+    quantity,
+    scale_of,
+    shared_scale,
+    text_em,
+    with_unit,
+)
 from kitchen.labels import Column
 
 KINDS = ("bars", "lines", "loglog", "fit", "totals")
@@ -36,12 +47,16 @@ STEPS = [*(a * 10**e for e in range(7) for a in (1, 3)), 10**7]
 CACHE = ROOT / ".cache" / "kitchen-charts"
 TIMES = ("ns", "us", "ms", "s")
 #: Raise it when the drawing changes in a way that the specification does not show.
-DRAWING = 1
+DRAWING = 2
 
 #: Pixels: the whole chart, the height of one bar's band, of a plot of lines, and the text.
 WIDTH, BAND, HEIGHT, FONT = 345, 32, 230, 13
-#: How far a chart is scaled up where there is room.
-GROWTH = 1.45
+#: How wide the plot of lines is, beside the numbers of its axis, and the small diamond before a crossing's number.
+PLOT, KEY = WIDTH - 70, 12
+#: How far a chart is scaled up where there is room, and the least size of its text: below that the figure scrolls.
+GROWTH, LEAST_FONT = 1.45, 10.5
+#: Names of bars that are wider than this stand above their bar, in as many lines as they need, LINE apart.
+BESIDE, LINE = 165, 17
 
 BACKENDS = ("none", "none_again", "eager", "aot_eager", "inductor", "cudagraphs")
 #: Series that are not back ends take these in order; a site that sets none falls back to the back ends' colours.
@@ -80,20 +95,24 @@ def colour(value: str, position: int) -> str:
 
 def text_width(text: str) -> float:
     """About how wide a text is drawn, in pixels. The drawing side may have no font for Chinese to measure with."""
-    return sum(FONT * (1.0 if unicodedata.east_asian_width(c) in "WF" else 0.58) for c in text)
+    return FONT * 1.05 * text_em(text)
 
 
-def _legend_columns(names: list[str]) -> int:
-    """How many names stand side by side above a chart without making it wider."""
-    widest = max(text_width(name) for name in names) + 40  # the line before the name, and a gap
-    return max(1, min(len(names), int(WIDTH // widest)))
+def wrapped(text: str, width: float) -> list[str]:
+    """A text in lines no wider than ``width`` pixels, broken at blanks and between Chinese characters."""
+    lines = [""]
+    for piece in re.findall(r"[\u2e80-\uffef]|[^\s\u2e80-\uffef]+\s*|\s+", text):
+        if lines[-1] and text_width((lines[-1] + piece).rstrip()) > width:
+            lines.append("")
+        lines[-1] += piece
+    return [line.strip() for line in lines]
 
 
 def plain(column: str, value: object, language: Language) -> str:
     """A value's name for the drawing: translated, on one line, not escaped (the drawing escapes)."""
     # A control character is not only ugly: the drawing library takes the whole process down over a NUL.
     text = one_line(labels.text_value(column, str(value), language))
-    return text if len(text) <= 40 else text[:39] + "…"
+    return text if len(text) <= 120 else text[:119] + "…"
 
 
 def axis_title(column: Column, scale: Scale, language: Language) -> str:
@@ -155,15 +174,6 @@ CONFIG: Spec = {
         "titlePadding": 8,
         "labelPadding": 6,
     },
-    "legend": {
-        "labelColor": "currentColor",
-        "labelFontSize": FONT,
-        "labelLimit": 240,
-        "title": None,
-        "orient": "top",
-        "symbolStrokeWidth": 3,
-        "symbolOpacity": 1,
-    },
 }
 
 
@@ -221,7 +231,11 @@ def bars_spec(name: str, ask: Ask, rows: list[Row], language: Language) -> Spec:
     # Room for the number at the end of the longest bar.
     room = max(text_width(v["text"]) for v in values) + 10
     label_width = math.ceil(max(text_width(n) for n in names)) + 8
-    width = max(180, WIDTH - label_width)
+    above = label_width > BESIDE
+    width = WIDTH - (10 if above else label_width)
+    words = {n: wrapped(n, width) for n in names} if above else {}
+    band = BAND + LINE * max((len(lines) for lines in words.values()), default=0)
+    down = (band - BAND) / 2  # from the middle of the band to that of its bar
     share = room / width
     if ask.log:
         positive = [v for v in numbers if v > 0]
@@ -234,8 +248,9 @@ def bars_spec(name: str, ask: Ask, rows: list[Row], language: Language) -> Spec:
     kind = "log" if ask.log else "linear"
     y_axis = {
         "title": None,
-        "labelLimit": 220,
-        "minExtent": label_width,
+        "labels": not above,
+        "labelLimit": 0,
+        "minExtent": 0 if above else label_width,
         "ticks": False,
         "domain": False,
     }
@@ -253,15 +268,30 @@ def bars_spec(name: str, ask: Ask, rows: list[Row], language: Language) -> Spec:
         "legend": None,
         "scale": {"domain": names, "range": [colours[n] for n in names]},
     }
-    mark: Spec = {"type": "bar", "height": {"band": 0.62}}
+    mark: Spec = {"type": "bar", "height": BAND * 0.62}
     if ask.log:
         mark = {"type": "point", "filled": True, "size": 110, "opacity": 1}
-    layers: list[Spec] = [{"mark": mark, "encoding": {"x": x, "y": y, "color": fill}}]
+    layers: list[Spec] = [{"mark": mark | {"yOffset": down}, "encoding": {"x": x, "y": y, "color": fill}}]
+    for line in range(max((len(lines) for lines in words.values()), default=0)):
+        layers.append(
+            {
+                "data": {"values": [{"name": n, "line": words[n][line]} for n in names if line < len(words[n])]},
+                "mark": {
+                    "type": "text",
+                    "align": "left",
+                    "baseline": "alphabetic",
+                    "dy": -band / 2 + LINE * (line + 1) - 4,
+                    "fontSize": FONT,
+                    "color": "currentColor",
+                },
+                "encoding": {"x": {"value": 0}, "y": y, "text": {"field": "line"}},
+            }
+        )
     if ends is not None:
-        whisker = {"type": "rule", "color": "currentColor", "strokeWidth": 1.5}
+        whisker = {"type": "rule", "color": "currentColor", "strokeWidth": 1.5, "yOffset": down}
         span_x: Spec = {"x": {"field": "low", "type": "quantitative"}, "x2": {"field": "high"}}
         layers.append({"mark": whisker, "encoding": {**span_x, "y": y}})
-        tick = {"type": "tick", "color": "currentColor", "thickness": 1.5, "size": 9}
+        tick = {"type": "tick", "color": "currentColor", "thickness": 1.5, "size": 9, "yOffset": down}
         layers += [
             {"mark": tick, "encoding": {"x": {"field": end, "type": "quantitative"}, "y": y}} for end in ("low", "high")
         ]
@@ -274,18 +304,34 @@ def bars_spec(name: str, ask: Ask, rows: list[Row], language: Language) -> Spec:
         )
     layers.append(
         {
-            "mark": {"type": "text", "align": "left", "dx": 7, "fontSize": FONT, "color": "currentColor"},
+            "mark": {
+                "type": "text",
+                "align": "left",
+                "dx": 7,
+                "yOffset": down,
+                "fontSize": FONT,
+                "color": "currentColor",
+            },
             "encoding": {"x": {"field": "far", "type": "quantitative"}, "y": y, "text": {"field": "text"}},
         }
     )
     if ask.reference is not None:
         # A number that the line would run through stands behind it.
         at_line = ask.reference * scale.factor
-        reach = (domain[1] - domain[0]) * share
         for value in values:
-            if not ask.log and value["far"] < at_line < value["far"] + reach:
+            start, line_at = (fraction(v, domain, ask.log) * width for v in (value["far"], at_line))
+            if start - 2 < line_at < start + text_width(value["text"]) + 10:
                 value["far"] = at_line
-    return {"data": {"values": values}, "width": width, "height": {"step": BAND}, "layer": layers}
+    size = {"width": width, "height": {"step": band}, "usermeta": {"left": 0 if above else label_width}}
+    return {"data": {"values": values}, **size, "layer": layers}
+
+
+def fraction(value: float, domain: list[float], log: bool) -> float:
+    """Where a value lies on an axis: 0 at its beginning, 1 at its end."""
+    low, high = domain
+    if log:
+        return math.log(max(value, 1e-300) / low) / math.log(high / low) if high > low else 0.0
+    return (value - low) / (high - low) if high > low else 0.0
 
 
 # ---- lines ---------------------------------------------------------------------------------------------------
@@ -359,7 +405,7 @@ def lines_spec(name: str, ask: Ask, rows: list[Row], others: list[Row], language
         "field": "series",
         "type": "nominal",
         "scale": {"domain": names, "range": colours},
-        "legend": {"symbolType": "stroke", "columns": _legend_columns(names)} if len(names) > 1 else None,
+        "legend": None,  # it stands above the drawing, where long names wrap: see _legend
     }
     layers: list[Spec] = []
     if ends is not None and ask.kind != "fit":
@@ -393,27 +439,9 @@ def lines_spec(name: str, ask: Ask, rows: list[Row], others: list[Row], language
     )
     crossings = _crossings(name, ask, rows, points, others, sx, language)
     if crossings:
-        layers.append(
-            {
-                "data": {"values": crossings},
-                "mark": {
-                    "type": "point",
-                    "shape": "diamond",
-                    "size": 150,
-                    "filled": False,
-                    "color": "currentColor",
-                    "strokeWidth": 2,
-                },
-                "encoding": {"x": x, "y": y},
-            }
-        )
-        layers.append(
-            {
-                "data": {"values": crossings},
-                "mark": {"type": "text", "dy": 20, "dx": 6, "align": "left", "fontSize": FONT, "color": "currentColor"},
-                "encoding": {"x": x, "y": y, "text": {"field": "text"}},
-            }
-        )
+        x["scale"]["domain"] = domain_x = _domain(xs, logs == "log", nice=False)
+        y["scale"] |= {"domain": (domain_y := _domain(ys, logs == "log", nice=True)), "nice": False}
+        layers += _crossing_layers(crossings, points, (domain_x, domain_y), logs == "log", x, y, hue)
     title = {
         "text": axis_title(column_y, sy, language),
         "anchor": "start",
@@ -422,7 +450,76 @@ def lines_spec(name: str, ask: Ask, rows: list[Row], others: list[Row], language
         "color": "currentColor",
         "frame": "bounds",
     }
-    return {"data": {"values": points}, "title": title, "width": WIDTH - 70, "height": HEIGHT, "layer": layers}
+    return {"data": {"values": points}, "title": title, "width": PLOT, "height": HEIGHT, "layer": layers}
+
+
+def _domain(values: list[float], log: bool, *, nice: bool) -> list[float]:
+    """The ends of an axis; ``nice``: at a power of ten, or a round number above a zero."""
+    low, high = min(values), max(values)
+    if log:
+        if nice:
+            low, high = (
+                10.0 ** f(math.log10(v) + e) for f, v, e in ((math.floor, low, 1e-9), (math.ceil, high, -1e-9))
+            )
+        return [low, high if high > low else low * 10]
+    low = min(0.0, low)
+    if nice and high > low:
+        step = 10.0 ** math.floor(math.log10((high - low) / 5))
+        step = next(step * m for m in (1, 2, 5, 10) if (high - low) / (step * m) <= 5)
+        low, high = math.floor(low / step) * step, math.ceil(high / step - 1e-9) * step
+    return [low, high if high > low else low + 1]
+
+
+def _crossing_layers(
+    crossings: list[Spec],
+    points: list[Spec],
+    domains: tuple[list[float], list[float]],
+    log: bool,
+    x: Spec,
+    y: Spec,
+    hue: Spec,
+) -> list[Spec]:
+    """A diamond in the colour of its line at each crossing, and its number beside it, off the lines."""
+
+    def pixel(point: Spec) -> placing.Point:
+        return fraction(point["x"], domains[0], log) * PLOT, (1 - fraction(point["y"], domains[1], log)) * HEIGHT
+
+    lines: dict[str, list[placing.Point]] = {}
+    for point in sorted(points, key=lambda point: float(point["x"])):
+        lines.setdefault(point["series"], []).append(pixel(point))
+    marks = [pixel(crossing) for crossing in crossings]
+    # Where two diamonds all but cover each other, a small one before each number says whose it is.
+    close = any(math.dist(a, b) < 2 * placing.REACH for a, b in itertools.combinations(marks, 2))
+    lead = KEY if close else 0
+    widths = [text_width(crossing["text"]) + lead for crossing in crossings]
+    places = placing.place(marks, widths, list(lines.values()), (PLOT, HEIGHT), FONT)
+    diamond: Spec = {"type": "point", "shape": "diamond", "size": 150, "filled": False, "strokeWidth": 2}
+    layers: list[Spec] = [
+        {
+            "data": {"values": crossings},
+            "mark": diamond,
+            "encoding": {"x": x, "y": y, "color": hue},
+        }
+    ]
+    for crossing, spot in zip(crossings, places, strict=True):
+        own: Spec = {"data": {"values": [crossing]}}
+        at: Spec = {"x": x, "y": y}
+        middle = spot.dy - FONT * 0.36
+        if spot.leader:
+            # From the mark to the nearest place of its label.
+            room = spot.box((0.0, 0.0), text_width(crossing["text"]) + lead, FONT)
+            to_x, to_y = min(max(0.0, room.left), room.right), min(max(0.0, room.top), room.bottom)
+            rule = {"type": "rule", "strokeWidth": 1, "x2Offset": to_x, "y2Offset": to_y}
+            ends: Spec = {"x2": {"field": "x"}, "y2": {"field": "y"}}
+            layers.append(own | {"mark": rule, "encoding": {**at, **ends, "color": hue}})
+        if close:
+            small = {**diamond, "size": 50, "filled": True, "opacity": 1}
+            small |= {"xOffset": spot.dx + KEY / 2 - 2, "yOffset": middle}
+            layers.append(own | {"mark": small, "encoding": {**at, "color": hue}})
+        words = {"type": "text", "align": "left", "baseline": "alphabetic", "fontSize": FONT, "color": "currentColor"}
+        words |= {"dx": spot.dx + lead, "dy": spot.dy}
+        layers.append(own | {"mark": words, "encoding": {**at, "text": {"field": "text"}}})
+    return layers
 
 
 def _fit_layers(
@@ -472,7 +569,7 @@ def _crossings(
         line = sorted((p["x"], p["y"]) for p in points if p["series"] == series)
         height = _height_at(line, at * sx.factor)
         if height is not None:
-            found.append({"x": at * sx.factor, "y": height, "text": count(at)})
+            found.append({"x": at * sx.factor, "y": height, "text": count(at), "series": series})
     return found
 
 
@@ -501,8 +598,12 @@ def draw(spec: Spec) -> str:
     return svg
 
 
-def inline(svg: str, prefix: str, label: str, description: str) -> str:
-    """The drawing made fit to stand in a page: its own ids, a name, no fixed width, no foreign address."""
+def inline(svg: str, prefix: str, label: str, description: str, left: float | None = None) -> str:
+    """The drawing made fit to stand in a page: its own ids, a name, no fixed width, no foreign address.
+
+    ``left``: how much room there has to be left of the plot. The drawing side measures Chinese names without a font and
+    may leave far more than they need; that is cut off.
+    """
     svg = re.sub(r'\s(?:xmlns:xlink|aria-roledescription|aria-hidden|role|aria-label)="[^"]*"', "", svg)
     svg = re.sub(r'\bid="([^"]+)"', rf'id="{prefix}-\1"', svg)
     svg = re.sub(r"url\((['\"]?)#([^)'\"]+)\1\)", rf"url(#{prefix}-\2)", svg)
@@ -513,10 +614,13 @@ def inline(svg: str, prefix: str, label: str, description: str) -> str:
     box = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', opening.group())
     if not box:
         raise PageError("the chart could not be drawn: its <svg> has no viewBox")
-    most = round(float(box.group(1)) * GROWTH)
+    plot = re.search(r'<g[^>]*transform="translate\(([\d.]+),', svg)
+    spare = 0 if left is None or not plot else max(0, math.floor(float(plot.group(1)) - left - 6))
+    width = float(box.group(1)) - spare
+    most, least = round(width * GROWTH), math.ceil(width * LEAST_FONT / FONT)
     head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{box.group(0)[9:-1]}" width="100%" '
-        f'style="max-width:{most}px;height:auto" role="img" aria-label="{escape(label)}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{spare} 0 {width:g} {box.group(2)}" width="100%" '
+        f'style="min-width:{least}px;max-width:{most}px;height:auto" role="img" aria-label="{escape(label)}" '
         f'aria-describedby="{prefix}-desc"><desc id="{prefix}-desc">{escape(description)}</desc>'
     )
     body = svg[opening.end() :].replace("`", "&#96;").replace("~", "&#126;")
@@ -524,6 +628,17 @@ def inline(svg: str, prefix: str, label: str, description: str) -> str:
 
 
 # ---- the figure ----------------------------------------------------------------------------------------------
+
+
+def _legend(name: str, ask: Ask, rows: list[Row], language: Language) -> list[str]:
+    """The names of the lines above the drawing, as HTML: a long one wraps and is never cut."""
+    names, colours = _series(name, ask, rows, language)
+    if ask.kind == "bars" or len(names) < 2:
+        return []
+    items = "".join(
+        f'<li><i style="color:{hue}"></i>{escape(one)}</li>' for one, hue in zip(names, colours, strict=True)
+    )
+    return [f'<ul class="ck-legend">{items}</ul>']
 
 
 def _described(name: str, ask: Ask, rows: list[Row], language: Language) -> str:
@@ -600,7 +715,8 @@ def _figure(state: State, name: str, ask: Ask, view: View) -> str:
         x = x[0].lower() + x[1:]
     key = "chart_title" if ask.kind == "bars" else "chart_xy_title"
     title = ask.title or labels.message(key, language, y=y, x=x)
-    svg = inline(draw(spec), state.next_id("chart"), title, _described(name, ask, rows, language))
+    left = spec.get("usermeta", {}).get("left")
+    svg = inline(draw(spec), state.next_id("chart"), title, _described(name, ask, rows, language), left)
     caption = escape(title)
     if lost:
         names = {
@@ -621,6 +737,7 @@ def _figure(state: State, name: str, ask: Ask, view: View) -> str:
     return "\n".join(
         [
             '<figure class="ck-chart">',
+            *_legend(name, ask, rows, language),
             svg,
             f"<figcaption>{caption}</figcaption>",
             f'<details class="ck-chart-data"><summary>{labels.message("chart_data", language)}</summary>',

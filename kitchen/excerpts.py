@@ -58,7 +58,7 @@ def text(state: State, name: str, column: str, *, where: Where | None, language:
             lost = next((row for row in rows if not data.row_ok(row)), None)
             if lost is None:
                 return f'<p class="ck-missing">{labels.message("no_such_row", state.language)}</p>'
-            reason = labels.note(str(lost.get("note") or ""), state.language)
+            reason = labels.sentence(labels.note(str(lost.get("note") or ""), state.language), state.language)
             return (
                 f'<p class="ck-missing">{blocks.status_badge(str(lost["status"]), state.language)} {escape(reason)}</p>'
             )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 import math
 import re
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -36,6 +37,32 @@ def escape(value: object) -> str:
     Backticks and tildes are escaped too: Markdown looks for fences before it sees that a block is HTML.
     """
     return html.escape(one_line(value)).replace("`", "&#96;").replace("~", "&#126;")
+
+
+#: Code that is no longer than this is never broken.
+SHORT = 16
+#: Where a name in code may go on in the next line: after these signs, before a letter.
+_BREAK = re.compile(r"(?<=[\w)\]\"'][._/,=:(\[])(?=[A-Za-z_\"'])")
+
+
+def escape_code(value: object) -> str:
+    """One line of code, safe like :func:`escape`, with places where a long one may be broken."""
+    text = one_line(value)
+    pieces = _BREAK.split(text) if len(text) > SHORT else [text]
+    return "<wbr>".join(html.escape(piece).replace("`", "&#96;").replace("~", "&#126;") for piece in pieces)
+
+
+def breakable(code: str) -> str:
+    """Code that is HTML already (escaped text, perhaps with tags), with the same places."""
+    if len(code) <= SHORT:
+        return code
+    parts = re.split(r"(<[^>]*>|&[#\w]+;)", code)
+    return "".join(part if index % 2 else "<wbr>".join(_BREAK.split(part)) for index, part in enumerate(parts))
+
+
+def text_em(text: str) -> float:
+    """About how wide a text is set, in its own font size: a Chinese character is as wide as it is high."""
+    return sum(1.0 if unicodedata.east_asian_width(c) in "WF" else 0.55 for c in text)
 
 
 def escape_words(text: str) -> str:

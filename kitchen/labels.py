@@ -24,6 +24,8 @@ SUFFIXES = ("ns", "us", "ms", "s", "kib", "mib", "gib", "gbs", "ratio", "percent
 #: A blank that a Chinese sentence keeps beside Latin words has no place between two Chinese characters or signs.
 _CHINESE = "\u3000-\u303f\u4e00-\u9fff\uff00-\uffef"
 _CHINESE_GAP = re.compile(rf"(?<=[{_CHINESE}]) +(?=[{_CHINESE}])|(?<=[，。：；、）]) +|(?<=\S) +(?=[，。：；、（])")
+#: A word of English, not a name such as torch.compile or g++.
+_LOWER_WORD = re.compile(r"[a-z]+(?:[ ,:;]|$)")
 
 
 @dataclass(frozen=True)
@@ -144,6 +146,18 @@ def _note_of(value: str, language: Language, path: Path, mtime_ns: int) -> str |
                 words = words.replace(f"{{{index}}}", group or "")
             return words
     return None
+
+
+def sentence(words: str, language: Language) -> str:
+    """A note made to stand as a sentence of its own: a capital letter where it begins with a word, and a full stop.
+
+    A name at the beginning (``torch.compile``, ``g++``) is left as it is written.
+    """
+    if _LOWER_WORD.match(words):
+        words = words[0].upper() + words[1:]
+    if not words or words[-1] in ".!?…。！？":
+        return words
+    return words + ("。" if language == "zh" and re.search(f"[{_CHINESE}]", words) else ".")
 
 
 def message(key: str, language: Language, *, count: int | None = None, **params: str) -> str:

@@ -2,17 +2,42 @@
 
 from __future__ import annotations
 
+import html
 import math
+import re
 from typing import Any
 
 from kitchen import blocks, data, groups, labels
 from kitchen.context import Language, State
 from kitchen.data import Row, Where
-from kitchen.format import DASH, Scale, count, decimals, escape, number, scale_of, scientific, shared_scale, with_unit
+from kitchen.format import (
+    DASH,
+    Scale,
+    count,
+    decimals,
+    escape,
+    escape_code,
+    number,
+    scale_of,
+    scientific,
+    shared_scale,
+    text_em,
+    with_unit,
+)
 from kitchen.labels import Column
 
 #: A text longer than this is no table cell; the default columns leave such a column out.
 LONG = 200
+#: A word among others that is longer than this is broken at the signs inside it.
+LONG_WORD = 24
+
+#: Widths in rem, as the style sheet has them: what the article holds between the side columns at 1280 px, the padding
+#: of a cell, and the size of a text, of a head (bold) and of a spread.
+ROOM, PADDING, TEXT, HEAD, SMALL = 36.6, 0.75, 0.7, 0.66, 0.58
+#: The least width of a text column, the same for sentences, and from which width on its texts are sentences.
+PHRASE, SENTENCE, PROSE = 6.6, 9.0, 16.0
+#: From this many columns on a table is set dense: what is set in it needs so much less, and so does a phrase.
+MANY, DENSE, DENSE_PHRASE = 8, 0.9, 3.7
 
 
 def default_columns(name: str, rows: list[Row], language: Language) -> list[str]:
@@ -142,7 +167,10 @@ def text_cell(column: Column, value: Any, language: Language) -> str:
         return escape(", ".join(str(v) for v in value[:8]) + (" …" if len(value) > 8 else ""))
     shown = labels.text_value(column.name, str(value), language)
     named = column.format == "code" and labels.is_name(column.name, str(value), language)
-    return f"<code>{escape(shown)}</code>" if named else escape(shown)
+    if named:
+        return f"<code>{escape_code(shown)}</code>"
+    # A name among words is broken at its signs too.
+    return escape_code(shown) if max(map(len, shown.split()), default=0) > LONG_WORD else escape(shown)
 
 
 def cell(column: Column, row: Row, scale: Scale | None, best: bool, language: Language) -> str:
@@ -152,10 +180,10 @@ def cell(column: Column, row: Row, scale: Scale | None, best: bool, language: La
         return f"<td>{blocks.status_badge(value, language)}</td>"
     if value is None and column.name.startswith("break_even") and row.get("break_even_text"):
         # No count is not a gap in the measurement: the record says "never".
-        return f'<td class="num">{labels.name_of("break_even_text", row["break_even_text"], language)}</td>'
+        return f'<td class="num words">{labels.name_of("break_even_text", row["break_even_text"], language)}</td>'
     if value is None and column.name.startswith("payoff_") and row.get("verdict") == "no difference":
         # It was measured: the saving is inside the noise, and noise times N is no payoff.
-        return f'<td class="num">{labels.name_of("verdict", row["verdict"], language)}</td>'
+        return f'<td class="num words">{labels.name_of("verdict", row["verdict"], language)}</td>'
     if value is None:
         css = "muted" if column.format in ("text", "code") else "num muted"
         return f'<td class="{css}">{blocks.missing(language)}</td>'
@@ -165,7 +193,7 @@ def cell(column: Column, row: Row, scale: Scale | None, best: bool, language: La
     return f"<td>{text_cell(column, value, language)}</td>"
 
 
-def _row_header(column: Column, row: Row, scale: Scale | None, language: Language) -> str:
+def _row_header(column: Column, row: Row, scale: Scale | None, language: Language, *, rows: int = 1) -> str:
     value = row.get(column.name)
     if value is None:
         shown = blocks.missing(language)
@@ -174,7 +202,8 @@ def _row_header(column: Column, row: Row, scale: Scale | None, language: Languag
     else:
         shown = text_cell(column, value, language)
     mark = f' data-backend="{escape(value)}"' if column.name in ("backend", "other", "variant") else ""
-    return f'<th scope="row"{mark}>{shown}</th>'
+    span = f' rowspan="{rows}"' if rows > 1 else ""
+    return f'<th scope="row"{span}{mark}>{shown}</th>'
 
 
 def _broken_row(columns: list[Column], row: Row, language: Language) -> str:
@@ -204,41 +233,108 @@ def _header(column: Column, scale: Scale | None) -> str:
     return label
 
 
+def _shown(column: Column, row: Row, scale: Scale | None, language: Language) -> str | None:
+    """What a cell holds, as HTML; None where it holds no value."""
+    value = row.get(column.name)
+    if value is None:
+        return None
+    if data.numeric(value) is not None:
+        return number_cell(column, row, scale) if data.row_ok(row) else None
+    return text_cell(column, value, language)
+
+
+def _lines(content: str) -> list[tuple[str, float]]:
+    """The lines of a cell as text, each with its size in rem."""
+    return [
+        (html.unescape(re.sub(r"<[^>]*>", "", line)).strip(), SMALL if "<small" in line else TEXT)
+        for line in re.split(r"<br>", content)
+    ]
+
+
+def _has_texts(name: str, rows: list[Row]) -> bool:
+    return any(isinstance(row.get(name), str) for row in rows)
+
+
+def _natural(column: Column, rows: list[Row], scale: Scale | None, language: Language) -> float:
+    """How wide a column would be without a line break, in rem."""
+    contents = [_shown(column, row, scale, language) for row in rows]
+    edge = 0.3 if any(c and "<code>" in c for c in contents) else 0.0  # code stands in a frame
+    return max((text_em(text) * size for c in contents if c for text, size in _lines(c)), default=0.0) + edge
+
+
+def _least(natural: float, head: str, numeric: bool, dense: bool) -> float:
+    """The width below which a column should not fall: numbers are never broken, texts keep a readable measure."""
+    words = re.split(r"\s+", _lines(head)[0][0])
+    # Chinese breaks anywhere, but a head of single characters is no word any more.
+    head_width = max(min(text_em(word), 4.0) if text_em(word) == len(word) else text_em(word) for word in words) * HEAD
+    if dense:
+        body = natural * DENSE if numeric else min(natural * DENSE, SENTENCE if natural > PROSE else DENSE_PHRASE)
+        return max(head_width * DENSE, body) + PADDING * 0.65
+    body = natural if numeric else min(natural, SENTENCE if natural > PROSE else PHRASE)
+    return max(head_width, body) + PADDING
+
+
 def html_table(name: str, columns: list[str], rows: list[Row], language: Language, *, region: str = "") -> str:
-    """The table in its scroll box. ``columns[0]`` is the header of each row."""
+    """The table in its scroll box. ``columns[0]`` is the header of each row.
+
+    A text column has a least width that goes by its longest text, so that it becomes no tower of single words and does
+    not push the numbers out of view. Where the columns don't fit beside each other all the same, the long texts of a
+    row go into a line of their own below it.
+    """
     shown = [labels.column(column, language, name) for column in columns]
-    scales = [_scale(column, rows) for column in shown]
+    scales = {column.name: _scale(column, rows) for column in shown}
+    heads = {column.name: _header(column, scales[column.name]) for column in shown}
+    naturals = {c.name: _natural(c, rows, scales[c.name], language) for c in shown}
+    numeric = {c.name: c.format not in ("text", "code") and not _has_texts(c.name, rows) for c in shown}
+
+    def leasts() -> dict[str, float]:
+        dense = len(shown) >= MANY
+        return {c.name: _least(naturals[c.name], heads[c.name], numeric[c.name], dense) for c in shown}
+
+    least, below = leasts(), list[Column]()
+    if sum(least.values()) > ROOM:
+        below = [c for c in shown[1:] if not numeric[c.name] and naturals[c.name] > PROSE]
+        shown = [c for c in shown if c not in below]
+        least = leasts()
     bests = [best_rows(column, rows) for column in shown]
-    # A column of numbers that happens to say "never" in every row is still one.
-    has_numbers = [c.format not in ("text", "code") for c in shown]
-    has_numbers[0] = False  # the header of a row is never set flush right
     label = labels.message("table_region", language, name=escape(region or name))
     lines = [
         f'<div class="ck-scroll" tabindex="0" role="region" aria-label="{label}">',
-        '<table class="ck-table">',
+        f'<table class="ck-table ck-sized{" ck-dense" if len(shown) >= MANY else ""}">',
         "<thead>",
-        "<tr>"
-        + "".join(
-            f'<th scope="col"{" class=" + chr(34) + "num" + chr(34) if numbers else ""}>{_header(c, s)}</th>'
-            for c, s, numbers in zip(shown, scales, has_numbers, strict=True)
-        )
-        + "</tr>",
-        "</thead>",
-        "<tbody>",
+        "<tr>",
     ]
+    for index, column in enumerate(shown):
+        # A column of numbers that happens to say "never" in every row is still one, but not the header of a row.
+        css = ' class="num"' if index and numeric[column.name] else ""
+        width = "" if numeric[column.name] else f' style="--least:{least[column.name]:.1f}rem"'
+        lines[-1] += f'<th scope="col"{css}{width}>{heads[column.name]}</th>'
+    lines[-1] += "</tr>"
+    lines += ["</thead>", "<tbody>"]
     for index, row in enumerate(rows):
-        cells = _row_header(shown[0], row, scales[0], language)
+        details = [_below(column, row, language) for column in below if row.get(column.name) is not None]
+        first = _row_header(shown[0], row, scales[shown[0].name], language, rows=2 if details else 1)
         if data.row_ok(row):
-            cells += "".join(
-                cell(column, row, scale, index in best, language)
-                for column, scale, best in list(zip(shown, scales, bests, strict=True))[1:]
+            cells = "".join(
+                cell(column, row, scales[column.name], index in best, language)
+                for column, best in list(zip(shown, bests, strict=True))[1:]
             )
         elif len(shown) > 1:
-            cells += _broken_row(shown[1:], row, language)
+            cells = _broken_row(shown[1:], row, language)
         else:
-            cells = cells.replace("</th>", f" {blocks.status_badge(str(row['status']), language)}</th>")
-        lines.append(f"<tr>{cells}</tr>")
+            first = first.replace("</th>", f" {blocks.status_badge(str(row['status']), language)}</th>")
+            cells = ""
+        lines.append(f"<tr>{first}{cells}</tr>")
+        if details:
+            lines.append(
+                f'<tr class="ck-below"><td colspan="{max(1, len(shown) - 1)}">{"<br>".join(details)}</td></tr>'
+            )
     return "\n".join([*lines, "</tbody>", "</table>", "</div>"])
+
+
+def _below(column: Column, row: Row, language: Language) -> str:
+    value = text_cell(column, row[column.name], language)
+    return labels.message("cell_below", language, label=escape(column.label), value=value)
 
 
 def table(

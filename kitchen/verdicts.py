@@ -533,7 +533,7 @@ def modes_against_default(rows: list[Row], language: Language) -> list[str]:
 
 @rule
 def launch_matters(rows: list[Row], language: Language) -> list[str]:
-    """Where the launch of each operator stops to matter: the sizes at which it is a half and a tenth."""
+    """Where the launch of each operator stops mattering: the sizes at which it is a half and a tenth."""
     sentences = []
     for row in rows:
         if row.get("kind") != "crossing" or not data.row_ok(row) or "half_elements" not in row:

@@ -252,7 +252,7 @@ def use(tree: Tree, monkeypatch: Any, *, language: str = "en", url: str = "overv
 
 # ---- reading the HTML ----------------------------------------------------------------------------------------
 
-_VOID = {"br", "img", "input", "hr", "meta", "link", "path", "line"}
+_VOID = {"br", "wbr", "img", "input", "hr", "meta", "link", "path", "line"}
 
 
 @dataclass

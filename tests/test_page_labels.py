@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
+import signal
 import string
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kitchen import context, data, formulas, glossary, labels, results
+from kitchen import context, data, formulas, glossary, labels, results, runner
 from kitchen.context import LANGUAGES, PageError
 
 KITCHEN = Path(labels.__file__).parent
@@ -146,6 +147,37 @@ def test_a_note_is_translated_with_its_parts_or_left_as_it_is() -> None:
     assert labels.note("Kaboom: {1}", "zh") == "Kaboom: {1}"
     inner = labels.note("the process ended with code 3: {1} {2}", "zh")
     assert inner == "进程以代码 3 结束：{1} {2}"
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "needs a CUDA GPU: this torch is a build without CUDA",
+        "needs a CUDA GPU: no GPU or driver was found",
+        "needs a C++ compiler: 'g++' does not run (install g++, or point the environment variable CXX at a compiler)",
+        "needs Triton: the package triton is not installed (it comes with CUDA builds of torch)",
+        "needs redis-server: it is not on the PATH",
+        "stopped: wrote more than 64 MiB of output",
+        *(runner._death(-int(code)) for code in signal.Signals),
+        runner._death(-77),
+        runner._death(3),
+    ],
+)
+def test_a_reason_of_the_runner_is_told_in_chinese_too(reason: str) -> None:
+    written = "".join((KITCHEN / f"{name}.py").read_text("utf-8") for name in ("child", "runner"))
+    assert reason.split(" ")[0] in written
+    told = labels.note(reason, "zh")
+    assert not re.search(r"[a-z]+ [a-z]+ ", told), told
+    assert labels.note(reason, "en").split(" ")[0] == reason.split(" ")[0]
+
+
+def test_a_reason_stands_as_a_sentence() -> None:
+    reason = "needs a CUDA GPU: this torch is a build without CUDA"
+    assert labels.sentence(labels.note(reason, "en"), "en").startswith("Needs a CUDA GPU")
+    assert labels.sentence(labels.note(reason, "zh"), "zh").endswith("版本。")
+    assert labels.sentence("torch.compile failed", "en") == "torch.compile failed."
+    assert labels.sentence("Kaboom!", "zh") == "Kaboom!"
+    assert labels.sentence("", "en") == ""
 
 
 def test_lists_read_as_each_language_does() -> None:

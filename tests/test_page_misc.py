@@ -61,7 +61,7 @@ def test_a_long_listing_is_a_region_that_the_keyboard_reaches(tree: Tree, lines:
 
 def test_text_of_a_row_that_failed_gives_the_reason(tree: Tree) -> None:
     tree.record(NAME, [backend_row("inductor", status="failed", note="no compiler", code=None)])
-    assert render(page.text(NAME, "code")).one("p", "ck-missing").text == "failed no compiler"
+    assert render(page.text(NAME, "code")).one("p", "ck-missing").text == "failed No compiler."
 
 
 def test_source_shows_the_named_functions_and_links_the_file(tree: Tree) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kitchen import page
+from kitchen import page, tables
 from tests.page_tree import Tree, backend_row, cells, four_backends, parse, render, tabs, use
 
 NAME = "overview/four_backends"
@@ -161,7 +161,7 @@ def test_a_record_that_is_not_ok_shows_badge_and_reason_in_its_tab(tree: Tree, s
     assert tabs(html) == ["Toy Cpu"]
     missing = html.one("p", "ck-missing")
     assert missing.all("span", f"ck-badge--{css}")
-    assert "no <compiler> here" in missing.text
+    assert missing.text.endswith(" No <compiler> here.")
     assert not html.all("table")
 
 
@@ -268,3 +268,52 @@ def test_value_names_machine_and_date(tree: Tree) -> None:
     assert absent.text == "not measured"
     with pytest.raises(page.PageError, match="unknown machine 'toy-cpi': did you mean 'toy-cpu'"):
         page.value(NAME, "step_us", machine="toy-cpi")
+
+
+def test_long_code_in_a_cell_can_be_broken_at_the_signs_inside_it(tree: Tree) -> None:
+    call = 'torch.compile(model, backend="aot_eager_decomp_partition")(x)'
+    tree.record(NAME, [backend_row("eager", call=call)])
+    html = page.table(NAME, columns=["backend", "call"])
+    assert "torch.<wbr>compile(<wbr>model" in html
+    assert "aot_<wbr>eager_<wbr>decomp_<wbr>partition" in html
+    assert cells(render(html).one("table"))[0][1] == call
+
+
+def test_a_column_of_words_has_the_room_it_needs_and_no_more(tree: Tree) -> None:
+    text = "A sentence of some length that may be told in several lines, but not in single words."
+    tree.record(NAME, [backend_row("eager", call="x", detail=text)])
+    html = render(page.table(NAME, columns=["backend", "call", "step_us", "detail"])).one("div", "ck-scroll")
+    heads = html.one("thead").all("th")
+    widths = [h.attributes.get("style") for h in heads]
+    assert widths[2] is None  # numbers are never broken: they need no least width
+    backend, call, detail = (
+        float(str(w).removeprefix("--least:").removesuffix("rem")) for w in (*widths[:2], widths[3])
+    )
+    assert call < backend < detail
+    assert detail == pytest.approx(tables.SENTENCE + tables.PADDING, abs=0.1)
+
+
+def test_texts_that_do_not_fit_beside_the_other_columns_stand_below_their_row(tree: Tree) -> None:
+    text = "A warning of some length that may be told in several lines, but not in single words."
+    texts = {f"warning_{n}": f"{n} {text}" for n in range(5)}
+    tree.record(NAME, [backend_row("eager", **texts), backend_row("inductor")])
+    columns = ["backend", "step_us", *texts, "verdict"]
+    table = render(page.table(NAME, columns=columns)).one("table", "ck-sized")
+    heads = [h.text for h in table.one("thead").all("th")]
+    assert heads == ["Back end", "Step time µs", "Verdict"]
+    first, below, second = table.one("tbody").all("tr")
+    assert first.all("th")[0].attributes["rowspan"] == "2"
+    assert below.attributes["class"] == "ck-below"
+    assert below.one("td").attributes["colspan"] == "2"
+    assert [f"{name}: {words}" in below.text for name, words in texts.items()] == [True] * 5
+    assert "rowspan" not in second.all("th")[0].attributes
+    # With room for them they stay where they were asked for.
+    narrow = render(page.table(NAME, columns=["backend", "warning_0", "warning_1"])).one("table", "ck-sized")
+    assert len(narrow.one("thead").all("th")) == 3
+    assert not narrow.all("tr", "ck-below")
+
+
+def test_a_table_of_many_columns_is_set_dense(tree: Tree) -> None:
+    tree.record(NAME, [backend_row("eager", **{f"n{i}": i for i in range(9)})])
+    assert page.table(NAME, columns=["backend", *(f"n{i}" for i in range(9))]).count("ck-dense") == 1
+    assert "ck-dense" not in page.table(NAME, columns=["backend", "n1", "n2"])

@@ -12,6 +12,7 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
 
+from kitchen.format import breakable
 from kitchen.hooks.common import is_root, language
 
 log = logging.getLogger("mkdocs.kitchen")
@@ -23,6 +24,11 @@ _HAN = r"[\u3000-\u303f\u3400-\u9fff\uff00-\uffef\u2014\u2018-\u201d\u2026]"
 _ID = re.compile(r'<[^>]*\sid="([^"]+)"')
 _INLINE = r"(?:</?(?:strong|em|a|span|mark)\b[^>]*>)*"
 _CHINESE_BREAK = re.compile(rf"({_HAN}{_INLINE})\n[ \t]*({_INLINE}{_HAN})")
+_FORMULA = r'<span class="arithmatex">[^<]*</span>'
+#: A browser may break a line beside a formula, whatever sign follows it: it takes the formula for a picture.
+_BESIDE_FORMULA = re.compile(rf"([（“‘「『《(\[]*)({_FORMULA})([。，、；：？！…）”’」』》.,;:?!)\]%]*)")
+_CELL = re.compile(r"<td\b[^>]*>.*?</td>", re.DOTALL)
+_CODE = re.compile(r"(?<=<code>)[^<]+(?=</code>)")
 _SEARCH_LABEL = {"en": "Search", "zh": "搜索"}
 
 
@@ -79,7 +85,25 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
     if page.present_anchor_ids is not None:
         # MkDocs does not see what page functions wrote: links to a term of the glossary would be called broken.
         page.present_anchor_ids |= set(_ID.findall(html))
+    html = break_code_in_cells(keep_formulas_together(html))
     return join_chinese_lines(html) if language(config) == "zh" else html
+
+
+def break_code_in_cells(html: str) -> str:
+    """Let a long name in a table be broken at the signs inside it, not in the middle of a word."""
+    return _CELL.sub(lambda cell: _CODE.sub(lambda code: breakable(code.group()), cell.group()), html)
+
+
+def keep_formulas_together(html: str) -> str:
+    """Bind an inline formula to the bracket before it and to the punctuation after it."""
+
+    def bound(match: re.Match[str]) -> str:
+        before, _, after = match.groups()
+        return f'<span class="ck-together">{match.group()}</span>' if before or after else match.group()
+
+    parts = _PREFORMATTED.split(html)
+    parts[::2] = [_BESIDE_FORMULA.sub(bound, part) for part in parts[::2]]
+    return "".join(parts)
 
 
 def join_chinese_lines(html: str) -> str:
