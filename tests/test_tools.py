@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from kitchen import tools
+from kitchen import chooser, glossary, tools
 from kitchen.context import LANGUAGES, Language, PageError, State
 from kitchen.hooks.common import ROOT
 
@@ -59,3 +61,27 @@ def test_a_tool_that_is_not_there_is_named() -> None:
 def test_each_tool_has_its_page_in_both_languages(name: str) -> None:
     for language in LANGUAGES:
         assert f'tool("{name}")' in Path(ROOT, "docs", language, "tools", f"{name}.md").read_text("utf-8")
+
+
+def _said(entry: object) -> Iterator[tuple[str, str]]:
+    """Every text of a file of words with its language."""
+    if isinstance(entry, dict):
+        yield from ((key, text) for key, text in entry.items() if key in LANGUAGES and isinstance(text, str))
+    for inner in entry.values() if isinstance(entry, dict) else entry if isinstance(entry, list) else ():
+        yield from _said(inner)
+
+
+@pytest.mark.parametrize(
+    "path", [*sorted(tools.HERE.glob("**/*.toml")), chooser.RULES], ids=lambda path: f"{path.parent.name}/{path.name}"
+)
+def test_the_words_keep_to_the_glossary(path: Path) -> None:
+    texts = list(_said(tomllib.loads(path.read_text("utf-8"))))
+    assert {language for language, _ in texts} == set(LANGUAGES)
+    for term in glossary.load():
+        avoided = [re.compile(rf"(?<![\w.-]){re.escape(word)}(?![\w-])", re.IGNORECASE) for word in term["avoid_en"]]
+        for language, text in texts:
+            prose = re.sub(r"`[^`]*`|\{\w+\}", "", text)
+            if language == "en":
+                assert not any(word.search(prose) for word in avoided), (term["en"], text)
+            else:
+                assert not any(word in prose for word in term["avoid_zh"]), (term["zh"], text)
