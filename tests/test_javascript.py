@@ -76,3 +76,16 @@ def test_numbers_are_shown_as_on_the_pages(node: str) -> None:
     expected = [[format.quantity(v, u), format.number(v), format.count(v)] for v, u in cases]
     differing = [(case, got, want) for case, got, want in zip(cases, shown, expected, strict=True) if got != want]
     assert differing == []
+
+
+def test_intervals_are_shown_as_on_the_pages(node: str) -> None:
+    cases = [(v * 0.9, v * 1.2, unit, v) for v in [*VALUES, 3e-300, 4e14] if v > 0 for unit in format.LADDERS]
+    script = (
+        "const f = await import('./docs/assets/js/tools/common/format.js');"
+        "const text = (await import('node:fs')).readFileSync(0, 'utf8');"
+        "console.log(JSON.stringify(JSON.parse(text).map((one) => f.interval(...one))));"
+    )
+    shown = json.loads(_run(node, "--input-type=module", "-e", script, stdin=json.dumps(cases)))
+    expected = [format.interval(low, high, unit, like=like) for low, high, unit, like in cases]
+    differing = [(case, got, want) for case, got, want in zip(cases, shown, expected, strict=True) if got != want]
+    assert differing == []

@@ -85,3 +85,14 @@ def test_a_failed_record_is_an_entry_with_its_reason(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(data, "records", lambda: [found, failed])
     entries = json.loads(tools.files("explorer", "en")["explorer"])["entries"]
     assert [(e["model"], e["status"], e["note"]) for e in entries] == [("mlp", "timeout", "ran past its limit")]
+
+
+def test_a_path_of_the_machine_that_measured_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dataclasses import replace
+
+    found = [record for record in data.records() if record.snippet == "models/mlp"][-1]
+    reason = "3/0: x == 4  # home/me/checkout/snippets/models/mlp.py:53 in t; /srv/snippets/models/mlp.py:9"
+    told = replace(found, rows=[{**found.rows[0], "recompile_reasons": reason}])
+    monkeypatch.setattr(data, "records", lambda: [told])
+    (entry,) = json.loads(tools.files("explorer", "en")["explorer"])["entries"]
+    assert entry["recompile_reasons"] == "3/0: x == 4  # snippets/models/mlp.py:53 in t; snippets/models/mlp.py:9"

@@ -6,6 +6,7 @@ version of torch, so an older version stays beside the newer one. What failed is
 
 from __future__ import annotations
 
+import re
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -39,6 +40,8 @@ ENDS = (
     "break_even_warm_high",
 )
 FACTS = ("threads", "graphs", "graph_breaks", "recompiles", "operators", "processes", "rounds", "tolerance")
+#: Where a checkout lay on the machine that measured, before the part of a path that is the same everywhere.
+_ELSEWHERE = re.compile(r"[^\s\"'(]*/(?=snippets/)")
 #: The A/A pair shows the noise; it is no back end.
 AGAIN = "eager again"
 
@@ -133,6 +136,6 @@ def _entries(record: Record, language: Language) -> list[dict[str, Any]]:
                 entry[column] = value if isinstance(value, int) else float(f"{value:.6g}")
         for column in ("note", "breaks", "recompile_reasons", "warnings"):
             if row.get(column):
-                entry[column] = labels.note(str(row[column]), language)
+                entry[column] = labels.note(_ELSEWHERE.sub("", str(row[column])), language)
         found.append(entry)
     return found

@@ -127,7 +127,7 @@ def test_by_mouse_every_control_changes_what_is_shown(explorer: Callable[..., An
     assert page.locator(".ck-pipe__kernel").all_inner_texts() != kernels
     assert page.locator(".ck-pipe__about-example .ck-badge").is_visible()
 
-    page.locator(".ck-pipe__backends label").filter(has_text="eager").first.click()
+    page.locator("input[value=eager] + label").click()
     assert page.locator(FUSED).count() == 0
     assert page.locator(".ck-pipe__group--call").count() == page.locator(".ck-pipe__launch").count() > 0
     page.locator(".ck-pipe__backends label").filter(has_text="inductor").click()
@@ -365,7 +365,7 @@ def test_it_is_accessible_while_in_use(explorer: Callable[..., Any], chosen: dic
     faults = []
     for state in ("picked", "eager", "walk"):
         if state == "eager":
-            page.locator(".ck-pipe__backends label").filter(has_text="eager").first.click()
+            page.locator("input[value=eager] + label").click()
         if state == "walk":
             page.get_by_role("button", name="Reset").click()
             page.get_by_role("button", name="Next").click()

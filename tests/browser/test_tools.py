@@ -3,6 +3,7 @@ what is wrong when their data can't be had."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -60,3 +61,28 @@ def test_without_javascript_the_page_still_answers(browser: Any, server: str, na
     words = page.locator(".md-content").inner_text()
     assert len(words.split()) > 150, words
     context.close()
+
+
+#: What a tool keeps in the address; `test_a_tool_opens_with_any_address` gives all of it odd values.
+KEPT = {
+    "calculator": "from machine model work variant n start k price chart compile eager step pm_step pm_compile",
+    "chooser": "code steps deploy hardware workload shapes flow goal",
+    "explorer": "machine torch workload value models without sort row",
+    "pipeline": "example target backend graph shown pick step",
+    "timeline": """preset device m launch compute aotsetup aotlaunch call group fused graphcall replay capture steps
+      record chefs zoom at step from to event""",
+}
+ODD = ["", "0", "-1", "1e-300", "1e308", "NaN", "constructor", "source:-1", "%00", "%E2%80%AE%3Cscript%3E"]
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_a_tool_opens_with_any_address(visit: Callable[..., Any], name: str) -> None:
+    seen = visit("/en/glossary/")
+    for value in ODD:
+        query = "&".join(f"{key}={value}&{key}=twice" for key in KEPT[name].split())
+        seen.go(f"/en/tools/{name}/?{query}")
+        seen.page.wait_for_function(READY)
+        words = seen.page.locator(".ck-tool").inner_text()
+        assert not re.search(r"NaN|undefined|Infinity", words), value
+        assert seen.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), value
+    assert seen.faults() == []

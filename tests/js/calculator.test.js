@@ -233,6 +233,15 @@ test("two workloads are two cases, eager first in each", () => {
   assert.equal(readReport(toCsv(rows) + toCsv(rows.slice(0, 2).map((row) => ({ ...row, model: "n" })))).cases.length, 3);
 });
 
+test("marks that turn the direction of writing are taken out of the texts of a report", () => {
+  const rows = [raw(PLAIN), raw(FAST, { variant: "in\u202educ\u2066tor", note: "\u202Ea" })];
+  for (const content of [json({ rows }), toCsv(rows)]) {
+    const [, row] = readReport(content).cases[0].rows;
+    assert.deepEqual([row.variant, row.note], ["inductor", "a"]);
+  }
+  assert.throws(() => readReport(json({ rows: [raw(PLAIN), raw(FAST, { variant: "\u202e" })] })), ReportError);
+});
+
 test("what is wrong with a report is named: what and where", () => {
   const cases = [
     ["", "empty"], [" \n", "empty"], ["{", "not_json"], ["[1]", "not_report"], ['{"format":"x"}', "not_report"],

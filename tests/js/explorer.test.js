@@ -75,3 +75,15 @@ test("samples are told apart by their process", () => {
   assert.deepEqual(logic.byProcess({ samples_us: [1, 2] }), [[1, 2]]);
   assert.deepEqual(logic.byProcess({}), []);
 });
+
+test("the median of an even count lies between the two in the middle", () => {
+  assert.equal(logic.median([4, 1, 3, 2]), 2.5);
+  assert.equal(logic.median([30, 10, 2]), 10);
+});
+
+test("versions stand in their order, the newest first", () => {
+  const torch = ["2.9.0", "2.13.0", "2.10.1"];
+  const entries = torch.map((version) => entry("a", "inductor", { torch: version }));
+  assert.deepEqual(logic.choicesOf(entries).torch, ["2.13.0", "2.10.1", "2.9.0"]);
+  assert.deepEqual(logic.sortBy(entries, "torch").map((one) => one.torch), ["2.9.0", "2.10.1", "2.13.0"]);
+});

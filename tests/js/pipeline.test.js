@@ -86,6 +86,7 @@ test("what an address asks for and the data lacks falls back", () => {
   assert.equal(sceneOf(without, { ...NOW, target: "cuda" }).target, "cpu");
   assert.equal(viewOf(there, { ...NOW, step: 50, pick: "fw:gone" }, false).step, there.steps.length);
   assert.equal(selection("kernel_fw:99").kind, "none");
+  for (const name of ["constructor", "__proto__", "toString:0", "fw:gone,hasOwnProperty"]) assert.equal(selection(name).kind, "none");
 });
 
 test("the stages side by side are the reader's, else operators and kernels; on a phone the last one chosen", () => {

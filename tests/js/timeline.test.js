@@ -164,3 +164,10 @@ test("a window keeps inside the whole, and zooming keeps its centre", () => {
   const events = profile.eventsOf(PROFILE);
   assert.deepEqual(profile.visible(events, [5.5, 11]).map(({ id }) => id), [0, 3, 6]);
 });
+
+test("a time from an address is kept to the picosecond, so that an axis can show it; 0 and what is missing stay", () => {
+  const preset = { values: { ...VALUES, replay: undefined } };
+  const none = Object.fromEntries(Object.keys(logic.TERMS).map((term) => [term, null]));
+  const values = logic.valuesOf(preset, { ...none, launch: 1e-300, compute: 0.1234567, fused: 0 });
+  assert.deepEqual([values.launch, values.compute, values.fused, values.m, values.replay], [0, 0.123457, 0, 4, undefined]);
+});

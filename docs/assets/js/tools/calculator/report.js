@@ -52,9 +52,13 @@ export function decodeText(bytes) {
 
 // ---- one row -----------------------------------------------------------------------------------------------------
 
+/** Marks that turn the direction of writing: in a name they would turn the sentence around it, too. */
+const TURNING = /[\u202a-\u202e\u2066-\u2069]/g;
+
 function text(row, column, where, { needed = false } = {}) {
-  const value = row[column] ?? null;
-  if (value === null && !needed) return null;
+  const given = row[column] ?? null;
+  if (given === null && !needed) return null;
+  const value = typeof given === "string" ? given.replace(TURNING, "") : given;
   if (typeof value !== "string" || (needed && value.trim() === "")) {
     throw new ReportError("value", { where: `${where}, ${column}`, found: short(value), wants: "text" });
   }

@@ -37,9 +37,12 @@ function fixed(value, places) {
 
 const grouped = (text) => text.replace(/^(-?\d+)/, (whole) => whole.replace(/\B(?=(\d{3})+$)/g, ","));
 
+/** Numbers that are no longer readable as digits: shown as powers of ten. */
+const isExtreme = (value) => value !== 0 && (Math.abs(value) < 1e-4 || Math.abs(value) >= 1e9);
+
 /** A number with three significant digits (or `places` after the point), thousands apart, a true minus. */
 export function number(value, { digits = 3, places } = {}) {
-  if (value !== 0 && (Math.abs(value) < 1e-4 || Math.abs(value) >= 1e9) && places === undefined) return scientific(value, digits);
+  if (isExtreme(value) && places === undefined) return scientific(value, digits);
   const shown = grouped(fixed(value, places ?? decimals(value, digits)));
   return (/[1-9]/.test(shown) ? shown : shown.replace("-", "")).replaceAll("-", "−");
 }
@@ -67,9 +70,10 @@ export function quantity(value, unit, options = {}) {
   return withUnit(number(value * factor, options), symbol);
 }
 
-/** Both ends of an interval with the places that `like` (the upper end) needs: 95.1–99.0 µs. */
+/** Both ends of an interval with the places that `like` (the upper end) needs: 95.1–99.0 µs; extreme ones in powers of ten. */
 export function interval(low, high, unit, like = high) {
   const { factor, symbol } = scaleOf(like, unit);
+  if (isExtreme(like * factor)) return withUnit(`${scientific(low * factor, 3)}–${scientific(high * factor, 3)}`, symbol);
   const places = decimals(like * factor, 3);
   return withUnit(`${number(low * factor, { places })}–${number(high * factor, { places })}`, symbol);
 }

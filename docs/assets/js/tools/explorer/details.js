@@ -4,7 +4,7 @@ import { fill, h, s } from "../common/dom.js";
 import { quantity } from "../common/format.js";
 import { fetchJson } from "../../tools.js";
 import { say } from "./format.js";
-import { byProcess, VALUES } from "./logic.js";
+import { byProcess, median, VALUES } from "./logic.js";
 
 const kept = new Map();
 const fetchOnce = (address) => {
@@ -69,20 +69,20 @@ export function showDetails(section, entry, { payload, root, told, close }) {
   }).catch((error) => { if (stillShown()) environment.replaceChildren(h("p", { role: "alert" }, error.message)); });
 }
 
-/** A strip of dots for each process, on one scale, with the quartiles in words. */
+/** A strip of dots for each process, on one scale, with the ends and the median in words. */
 function drawSamples(groups, words) {
   if (!groups.length) return h("p", {}, words.no_samples);
   const all = groups.flat().sort((a, b) => a - b);
-  const at = (share) => all[Math.min(all.length - 1, Math.floor(share * all.length))];
+  const middle = median(all);
   const [low, high] = [all[0], all.at(-1)];
   const [width, lane] = [560, 18];
   const x = (value) => 8 + ((value - low) / (high - low || 1)) * (width - 16);
   const caption = fill(words.samples, {
-    count: all.length, processes: groups.length, low: quantity(low, "us"), median: quantity(at(0.5), "us"), high: quantity(high, "us"),
+    count: all.length, processes: groups.length, low: quantity(low, "us"), median: quantity(middle, "us"), high: quantity(high, "us"),
   });
   return h("figure", {},
     s("svg", { viewBox: `0 0 ${width} ${groups.length * lane + 6}`, role: "img", "aria-label": caption },
-      s("line", { x1: x(at(0.5)), x2: x(at(0.5)), y1: 0, y2: groups.length * lane + 6, stroke: "var(--ck-flame)", "stroke-width": 1.5 }),
+      s("line", { x1: x(middle), x2: x(middle), y1: 0, y2: groups.length * lane + 6, stroke: "var(--ck-flame)", "stroke-width": 1.5 }),
       groups.map((group, index) => group.map((value) => s("circle", { cx: x(value).toFixed(1), cy: index * lane + lane / 2 + 3, r: 3, fill: "var(--ck-muted)", "fill-opacity": 0.55 })))),
     h("figcaption", {}, caption));
 }

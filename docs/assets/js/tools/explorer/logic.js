@@ -15,6 +15,9 @@ export const VALUES = {
 export const EAGER = "eager"; // In rows of the comparison tool: the model, not compiled.
 const ORDER = [EAGER, "compile:eager", "aot_eager", "inductor", "cudagraphs"];
 
+/** Texts in order, numbers in them by their value: 2.9.0 comes before 2.13.0. */
+const inOrder = (a, b) => String(a).localeCompare(String(b), "en", { numeric: true });
+
 const unique = (items) => [...new Set(items)];
 
 /** Back ends in the order of how much they do; others after them, by name. */
@@ -36,7 +39,7 @@ export function choicesOf(entries) {
   const of = (column) => unique(entries.map((entry) => entry[column]).filter(Boolean));
   return {
     machine: of("machine"),
-    torch: of("torch").sort().reverse(),
+    torch: of("torch").sort(inOrder).reverse(),
     workload: of("workload"),
     model: of("model"),
     variant: orderVariants(of("variant")),
@@ -67,7 +70,7 @@ export function sortBy(entries, key) {
   return [...entries].sort((a, b) => {
     const [x, y] = [a[column], b[column]];
     if (missing(x) || missing(y)) return missing(x) - missing(y);
-    const order = isNumber(x) && isNumber(y) ? x - y : String(x).localeCompare(String(y));
+    const order = isNumber(x) && isNumber(y) ? x - y : inOrder(x, y);
     return down ? -order : order;
   });
 }
@@ -153,6 +156,13 @@ export function toCsv(entries, records) {
   };
   const line = (entry) => heads.map((head) => quote(head === "record" ? records[entry.record].url : entry[head])).join(",");
   return [heads.join(","), ...entries.map(line), ""].join("\r\n");
+}
+
+/** The middle of numbers; of an even count the mean of the two in the middle, as Python's statistics.median. */
+export function median(values) {
+  const sorted = [...values].sort((a, b) => a - b);
+  const half = sorted.length / 2;
+  return Number.isInteger(half) ? (sorted[half - 1] + sorted[half]) / 2 : sorted[Math.floor(half)];
 }
 
 /** Samples by process: [[3.1, 3.0], [3.2]]; a row without processes is one. */

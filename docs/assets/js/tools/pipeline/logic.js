@@ -11,7 +11,9 @@ export const STAGES = [
   "source", "bytecode", "guards", "dynamo", "rewritten", "eager", ...OTHERS,
   ...["fw", "bw"].flatMap((pass) => LOWERED.map((base) => `${base}_${pass}`)),
 ];
-export const BACKENDS = ["eager", "aot_eager", "inductor", "cudagraphs"];
+/** What the record calls "eager" is PyTorch without compiling, not the back end of that name: no Dynamo, no guards. */
+export const UNCOMPILED = "eager";
+export const BACKENDS = [UNCOMPILED, "aot_eager", "inductor", "cudagraphs"];
 
 export const baseOf = (stage) => stage.replace(/_[fb]w$/, "");
 export const passOf = (name) => (/^bw:|_bw$/.test(name) ? "bw" : "fw");
@@ -86,7 +88,7 @@ export function selectionOf(graph, stages, pick) {
     const blocks = new Set(line.block ? [line.block] : []);
     return { kind: "line", stage, index: Number(index), line, keys, blocks: withKernels(graph, keys, blocks) };
   }
-  const keys = new Set(pick.split(",").filter((key) => graph.keys?.[key]));
+  const keys = new Set(pick.split(",").filter((key) => Object.hasOwn(graph.keys ?? {}, key)));
   return keys.size ? { kind: "keys", keys, blocks: withKernels(graph, keys, new Set()) } : NOTHING;
 }
 

@@ -1,12 +1,15 @@
 // Sentences from words and counts. "1 kernel|{n} kernels" holds both numbers; a language with one form has no "|".
 import { fill } from "../common/dom.js";
-import { codeLines } from "./logic.js";
+import { codeLines, UNCOMPILED } from "./logic.js";
 
 /** The words for a number of things. */
 export function many(forms, n) {
   const [one, other = one] = forms.split("|");
   return fill(n === 1 ? one : other, { n });
 }
+
+/** The name of a back end; of none, words. */
+export const backendName = (words, id) => (id === UNCOMPILED ? words.uncompiled : id);
 
 /** "`a`, `b` and 3 more", with code between backticks. */
 export function listed(words, names, most = 8) {
@@ -28,7 +31,7 @@ export function walkSentence(words, scene, { base, pass, counts }) {
   const counted = Object.fromEntries(Object.entries(counts).map(([key, n]) => [key, many(words[`n_${key}`], n)]));
   const launches = many(scene.backend === "inductor" ? words.n_kernels : words.n_launches, counts.launches);
   const apart = counts.operators > counts.calls ? "aot_apart" : "aot";
-  const eager = scene.backend === "eager" ? `${base}_eager` : base;
+  const eager = scene.backend === UNCOMPILED ? `${base}_eager` : base;
   const key = { aot: pass === "bw" ? "aot_bw" : apart, source: eager, bytecode: eager }[base] ?? base;
   return fill(words[`walk_${key}`], { ...counted, launches, backend: `\`${scene.backend}\`` });
 }

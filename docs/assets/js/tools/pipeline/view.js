@@ -2,10 +2,10 @@
 import { button, choices, copyButton, select } from "../common/controls.js";
 import { calm, fill, h, withCode } from "../common/dom.js";
 import { open } from "../common/state.js";
-import { BACKENDS, firstLine, pressStage, selectionOf, specOf } from "./logic.js";
+import { BACKENDS, firstLine, pressStage, selectionOf, specOf, UNCOMPILED } from "./logic.js";
 import { picture, refill } from "./picture.js";
 import { player } from "./player.js";
-import { hasBackwardGraph, many, pickSentence, stageName, walkSentence } from "./say.js";
+import { backendName, hasBackwardGraph, many, pickSentence, stageName, walkSentence } from "./say.js";
 import { phasesOf, phaseShown, sceneOf, storyOf, viewOf } from "./scene.js";
 import { stageColumn } from "./stages.js";
 import { readingTime } from "./walk.js";
@@ -37,7 +37,7 @@ export async function mount(place, payload, { fetchPart }) {
     (id) => state.set({ example: id, graph: 1, pick: "", step: 0 }));
   const target = choices(words.target, ["cpu", "cuda"].map((id) => [id, words[`target_${id}`]]),
     (id) => state.set({ target: id, pick: "", step: 0 }));
-  const backend = choices(words.backend, BACKENDS.map((id) => [id, id]), (id) => state.set({ backend: id, step: 0 }));
+  const backend = choices(words.backend, BACKENDS.map((id) => [id, backendName(words, id)]), (id) => state.set({ backend: id, step: 0 }));
   const graph = select(words.graph, [], (number) => state.set({ graph: Number(number), pick: "", step: 0 }));
   const about = h("p", { class: "ck-pipe__about-example" });
   const drawing = picture(words);
@@ -82,7 +82,7 @@ export async function mount(place, payload, { fetchPart }) {
       const other = sceneOf(parts.get(now.example), { ...now, backend: id });
       const label = backend.element.querySelector(`input[value="${id}"] + label`);
       const count = many(id === "inductor" ? words.n_kernels : words.n_launches, other.count);
-      label.replaceChildren(h("span", { class: `ck-backend ck-backend--${id}` }, id), h("small", {}, count));
+      label.replaceChildren(h("span", { class: `ck-backend ck-backend--${id === UNCOMPILED ? "none" : id}` }, backendName(words, id)), h("small", {}, count));
     }
     const link = (address, text) => h("a", { href: new URL(address, SITE).href }, text);
     foot.replaceChildren(

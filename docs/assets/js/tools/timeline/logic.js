@@ -25,9 +25,13 @@ export const TERMS = {
 /** The smallest value that a term may have: times may be 0, counts may not. */
 export const least = (term) => (TERMS[term].whole ? TERMS[term].min : 0);
 
+/** A time to the picosecond: an address may hold 1e-300, which no axis can show. */
+const exact = (value) => Number(value.toFixed(6));
+
 /** The values that count: the preset's, unless the state has its own. */
 export function valuesOf(preset, state) {
-  return Object.fromEntries(Object.keys(TERMS).map((term) => [term, state[term] ?? preset.values[term]]));
+  const own = (term) => (state[term] === null || state[term] === undefined ? preset.values[term] : exact(state[term]));
+  return Object.fromEntries(Object.keys(TERMS).map((term) => [term, own(term)]));
 }
 
 /** The terms that a chef's step is made of, on a device. */

@@ -25,7 +25,7 @@ function specOf({ presets, profiles }) {
     chefs: { kind: "list", of: logic.CHEFS, fallback: logic.CHEFS },
     zoom: { kind: "choice", of: ["longest", ...logic.CHEFS], fallback: "longest" },
     at: { kind: "number", min: 0, fallback: 0 },
-    step: { kind: "choice", of: ["", ...steps], fallback: steps[0] ?? "" },
+    step: { kind: "choice", of: steps.length ? steps : [""], fallback: steps[0] ?? "" },
     from: { kind: "number", fallback: null },
     to: { kind: "number", fallback: null },
     event: { kind: "number", min: 0, whole: true, fallback: null },
@@ -120,8 +120,8 @@ export function mount(place, payload) {
       const { launch, idle, end } = logic.shares(plain.list);
       const gpu = plain.one.device === "gpu";
       if (best.chef === "none" && rows.length > 1) parts.push(words.answer_plain);
-      if (best.chef !== "none") parts.push(fill(words.answer_ratio, { time: us(end), ratio: number(end / best.time) }));
-      parts.push(fill(gpu ? words.answer_gpu : words.answer_cpu, { share: `${number(((gpu ? idle : launch) / end) * 100, { digits: 2 })}%` }));
+      if (best.chef !== "none" && best.time > 0) parts.push(fill(words.answer_ratio, { time: us(end), ratio: number(end / best.time) }));
+      if (end > 0) parts.push(fill(gpu ? words.answer_gpu : words.answer_cpu, { share: `${number(((gpu ? idle : launch) / end) * 100, { digits: 2 })}%` }));
     }
     answer.replaceChildren(...withCode(tidy(parts.join(words.gap))));
   }
@@ -131,7 +131,7 @@ export function mount(place, payload) {
     const heads = [{ text: words.chef }, ...["total", "setup", "launching", "computing", ...(gpu ? ["waiting"] : []), "ratio"].map((key) => num(words[`head_${key}`]))];
     numbers.replaceChildren(tableOf(heads, rows.map(({ name, list, end }) => {
       const { setup, launch, replay, capture, compute, idle } = logic.shares(list);
-      return [name, us(end), us(setup + capture), us(launch + replay), us(compute), ...(gpu ? [us(idle)] : []), plain ? `${number(plain.end / end)}×` : "–"];
+      return [name, us(end), us(setup + capture), us(launch + replay), us(compute), ...(gpu ? [us(idle)] : []), plain && end > 0 ? `${number(plain.end / end)}×` : "–"];
     })));
   }
 
@@ -214,7 +214,7 @@ export function mount(place, payload) {
       return [{ one: planned, list, end: logic.endOf(list), name: names.chef[chef], told: "" }];
     });
     const plain = rows.find((item) => item.one.chef === "none");
-    for (const item of rows) item.told = us(item.end) + (plain && item !== plain ? ` · ${number(plain.end / item.end)}×` : "");
+    for (const item of rows) item.told = us(item.end) + (plain && item !== plain && item.end > 0 ? ` · ${number(plain.end / item.end)}×` : "");
     const longest = Math.max(...rows.map(({ end }) => end), 0);
     const span = rows.find(({ one: { chef } }) => chef === now.zoom)?.end ?? longest;
     const time = Math.min(at, span);
