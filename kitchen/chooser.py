@@ -165,7 +165,6 @@ def commented(block: Json, language: Language) -> str:
 WORDS: dict[str, dict[Language, str]] = {
     "if": {"en": "If", "zh": "如果"},
     "risk": {"en": "Risk: ", "zh": "风险："},
-    "dont": {"en": "don't compile", "zh": "不编译"},
     "colon": {"en": ": ", "zh": "："},
     "or": {"en": " or ", "zh": "或"},
 }
@@ -195,7 +194,7 @@ def rules_list(state: State) -> str:
         )
         only = {name: values[0] for name, values in rule["when"].items() if len(values) == 1}
         call = code_of(take["call"].replace("{steps}", "N"), only)
-        written = f"<code>{escape(call)}</code>" if call else f"<em>{WORDS['dont'][language]}</em>"
+        written = f"<code>{escape(call)}</code>" if call else ""  # the title says it
         lines.append(
             f'<li id="rule-{escape(rule["id"])}" data-ck-rule="{escape(rule["id"])}">'
             f'<ul class="ck-rules__when" aria-label="{WORDS["if"][language]}">{when}</ul>'

@@ -23,9 +23,13 @@ export function withCode(text) {
   return text.split("`").map((part, index) => (index % 2 ? h("code", {}, part) : part));
 }
 
-/** "saves {n} steps" with {n} filled in; a name that is not given stays as it is. */
+/**
+ * "saves {n} steps" with {n} filled in; a name that is not given stays as it is. The space that Chinese wants beside
+ * Latin words goes where Chinese is filled in.
+ */
 export function fill(text, values) {
-  return text.replace(/\{(\w+)\}/g, (whole, key) => (key in values ? String(values[key]) : whole));
+  const filled = text.replace(/\{(\w+)\}/g, (whole, key) => (key in values ? String(values[key]) : whole));
+  return filled === text ? text : filled.replace(/(?<=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]) (?=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])/g, "");
 }
 
 let last = 0;

@@ -33,7 +33,7 @@ export function showDetails(section, entry, { payload, root, told, close }) {
   if (entry.call) pair(words.call, h("code", {}, entry.call));
   for (const { column, spread } of Object.values(VALUES)) {
     if (entry[column] === undefined) continue;
-    const ends = spread && entry[spread[0]] !== undefined ? ` (${say.range(entry[spread[0]], entry[spread[1]], columns[column], entry[column])})` : "";
+    const ends = spread && entry[spread[0]] !== undefined ? fill(words.ends, { ends: say.range(entry[spread[0]], entry[spread[1]], columns[column], entry[column]) }) : "";
     pair(columns[column].label, say.value(entry[column], columns[column]), ends);
   }
   if (entry.never) pair(columns.break_even_cold.label, words.never);

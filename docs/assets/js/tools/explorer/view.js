@@ -179,7 +179,7 @@ function ticks(label, options, onChange) {
     element: h("details", {}, h("summary", {}, label, " ", count), h("div", {}, parts)),
     show: (chosen) => {
       for (const [value, box] of boxes) box.checked = chosen.includes(value);
-      count.textContent = `(${chosen.length}/${options.length})`;
+      count.textContent = `${chosen.length}/${options.length}`;
     },
   };
 }

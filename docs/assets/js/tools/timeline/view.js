@@ -144,7 +144,7 @@ export function mount(place, payload) {
       return [
         [words[`term_${term}`], " ", h("span", { class: "ck-timeline__symbol" }, symbol(term))],
         logic.TERMS[term].whole ? number(value, { places: 0 }) : us(value),
-        own ? words.how_own : [withCode(words[`how_${how}`]), from === null ? null : [words.gap, h("code", {}, records[from].snippet), words.gap, linkOf.provenance(from)]],
+        own ? words.how_own : [withCode(words[`how_${how}`]), from === null ? null : [words.gap, h("code", {}, records[from].snippet), " · ", linkOf.provenance(from)]],
       ];
     });
     sources.replaceChildren(tableOf(heads, lines));
