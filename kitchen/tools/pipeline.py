@@ -248,11 +248,7 @@ class Words:
 
 @lru_cache(maxsize=4096)
 def _words_of_line(path: Path, mtime_ns: int, table: str, text: str, language: Language) -> str | None:
-    for entry in _read(path, mtime_ns)[table]:
-        match = re.search(entry["pattern"], text)
-        if match:
-            words: str = entry[language]
-            for index, group in enumerate(match.groups(), start=1):
-                words = words.replace(f"{{{index}}}", group or "")
-            return words
-    return None
+    entries = _read(path, mtime_ns)[table]
+    return next(
+        (labels.filled(entry[language], m) for entry in entries if (m := re.search(entry["pattern"], text))), None
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.browser.axe import tool_violations
 from tests.site_fixtures import LANGUAGES
 
 pytestmark = pytest.mark.browser
@@ -29,13 +29,6 @@ def opened(visit: Callable[..., Any]) -> Callable[..., Any]:
     return open_tool
 
 
-def _axe(page: Any) -> list[str]:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    rules = {"runOnly": ["wcag2a", "wcag2aa"], "resultTypes": ["violations"]}
-    found = axe.run(page, context=".ck-tool", options=rules).response["violations"]
-    return [f"{one['id']}: {one['nodes'][0]['html'][:150]}" for one in found]
-
-
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -47,7 +40,7 @@ def test_it_fits_and_is_accessible_with_a_row_open(
     page.locator(".ck-explorer__cell").nth(5).click()
     page.locator(".ck-explorer__details svg circle").first.wait_for()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert _axe(page) == []
+    assert tool_violations(page) == []
     assert seen.faults() == []
 
 
@@ -158,16 +151,6 @@ def test_an_unknown_state_falls_back_and_a_change_is_quick(opened: Callable[...,
     print(f"a change takes {took:.0f} ms")
     assert took < 300
     assert seen.faults() == []
-
-
-def test_the_page_is_light(opened: Callable[..., Any], visit: Callable[..., Any]) -> None:
-    seen = visit("/en/glossary/")
-    sizes: dict[str, int] = {}
-    seen.page.on("response", lambda answer: sizes.update({answer.url: len(gzip.compress(answer.body()))}))
-    seen.go(PATH)
-    seen.page.wait_for_function(READY)
-    print(f"{sum(sizes.values())} bytes")
-    assert sum(sizes.values()) < 700_000
 
 
 def test_the_language_switch_keeps_the_state(opened: Callable[..., Any]) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
 import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from tests.browser.axe import tool_violations
 from tests.site_fixtures import LANGUAGES
 
 pytestmark = pytest.mark.browser
@@ -28,13 +28,6 @@ def opened(visit: Callable[..., Any]) -> Callable[..., Any]:
         return seen
 
     return open_tool
-
-
-def _axe(page: Any) -> list[str]:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    rules = {"runOnly": ["wcag2a", "wcag2aa"], "resultTypes": ["violations"]}
-    found = axe.run(page, context=".ck-tool", options=rules).response["violations"]
-    return [f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in found]
 
 
 def _drawn(page: Any) -> str:
@@ -57,7 +50,7 @@ def test_it_fits_and_is_accessible_in_use(opened: Callable[..., Any], language: 
     for fold in page.locator(".ck-tool details > summary").all()[:-1]:
         fold.click()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert _axe(page) == []
+    assert tool_violations(page) == []
     assert seen.faults() == []
 
 
@@ -292,16 +285,6 @@ def test_without_records_the_examples_are_drawn(visit: Callable[..., Any]) -> No
     assert page.locator(".ck-timeline__profile").count() == 0
     assert "null" not in page.locator(".ck-tool").inner_text()
     assert seen.faults() == []
-
-
-def test_the_page_is_light(opened: Callable[..., Any], visit: Callable[..., Any]) -> None:
-    seen = visit("/en/glossary/")
-    sizes: dict[str, int] = {}
-    seen.page.on("response", lambda answer: sizes.update({answer.url: len(gzip.compress(answer.body()))}))
-    seen.go(PATH)
-    seen.page.wait_for_function(READY)
-    print(f"{sum(sizes.values())} bytes")
-    assert sum(sizes.values()) < 700_000
 
 
 def test_the_language_switch_keeps_the_state(opened: Callable[..., Any]) -> None:

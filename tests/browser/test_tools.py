@@ -3,6 +3,7 @@ what is wrong when their data can't be had."""
 
 from __future__ import annotations
 
+import gzip
 import re
 from collections.abc import Callable
 from typing import Any
@@ -86,3 +87,14 @@ def test_a_tool_opens_with_any_address(visit: Callable[..., Any], name: str) -> 
         assert not re.search(r"NaN|undefined|Infinity", words), value
         assert seen.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), value
     assert seen.faults() == []
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_the_page_of_a_tool_is_light(visit: Callable[..., Any], name: str) -> None:
+    seen = visit("/en/glossary/")
+    sizes: dict[str, int] = {}
+    seen.page.on("response", lambda answer: sizes.update({answer.url: len(gzip.compress(answer.body()))}))
+    seen.go(f"/en/tools/{name}/")
+    seen.page.wait_for_function(READY)
+    print(f"{sum(sizes.values())} bytes")
+    assert sum(sizes.values()) < 700_000
