@@ -10,7 +10,7 @@ import re
 from pathlib import PurePosixPath
 from typing import Any
 
-from kitchen import data, labels, results, snippet
+from kitchen import data, labels, results
 from kitchen.blocks import command
 from kitchen.context import Language
 from kitchen.results import Record
@@ -78,8 +78,7 @@ def payload(language: Language) -> Payload:
                     "url": _url(record.path),
                     "run": _url(record.run.path / "run.json" if record.run.path.is_dir() else record.run.path),
                     "command": command(record.snippet),
-                    "stale": record.snippet not in known
-                    or results.is_stale(record, snippet.load(record.snippet, snippet.SNIPPETS)),
+                    "stale": record.snippet not in known or results.is_stale(record, data.snippet(record.snippet)),
                 }
                 for record in records
             ],
