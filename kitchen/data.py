@@ -111,11 +111,13 @@ def records() -> list[Record]:
 def snippet_names() -> list[str]:
     """The name of every snippet file."""
     root = snippets.SNIPPETS
-    return sorted(
-        path.relative_to(root).with_suffix("").as_posix()
-        for path in root.rglob("*.py")
-        if path.parent != root and "__pycache__" not in path.parts
-    )
+    return list(_snippet_names(root, signature(root, ".py")))
+
+
+@lru_cache(maxsize=4)
+def _snippet_names(root: Path, files: Signature) -> list[str]:
+    found = [Path(name) for name, _, _ in files]
+    return sorted(path.relative_to(root).with_suffix("").as_posix() for path in found if path.parent != root)
 
 
 @lru_cache(maxsize=256)

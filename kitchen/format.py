@@ -13,6 +13,8 @@ import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+#: Numbers outside of these are shown as powers of ten.
+LEAST_PLAIN, MOST_PLAIN = 1e-4, 1e9
 DASH = "–"
 #: Between a number and its unit: no line break, and narrow in both scripts.
 THIN = "\u202f"
@@ -168,7 +170,7 @@ def number(value: float, places: int | None = None, *, digits: int = 3) -> str:
     """A number with ``places`` after the point (default: ``digits`` significant), a true minus, and thousands apart."""
     if isinstance(value, int) and places is None:
         return f"{value:,}".replace("-", "−")
-    if value != 0 and (abs(value) < 1e-4 or abs(value) >= 1e9) and places is None:
+    if value != 0 and not LEAST_PLAIN <= abs(value) < MOST_PLAIN and places is None:
         return scientific(value, digits)
     shown = f"{value:,.{decimals(value, digits) if places is None else places}f}"
     if not shown.strip("-0.,"):
@@ -204,8 +206,15 @@ def quantity(value: float, unit: str, *, digits: int = 3) -> str:
 
 
 def interval(low: float, high: float, unit: str, *, like: float | None = None) -> str:
-    """``95.1–99.0 µs``: both ends with the places that ``like`` (default: the upper end) needs."""
+    """``95.1–99.0 µs``: both ends with the places that ``like`` (default: the upper end) needs.
+
+    Where that would take a row of zeros, powers of ten, as for a single number.
+    """
     middle = high if like is None else like
     scale = scale_of(middle, unit)
+    scaled = abs(middle * scale.factor)
+    if scaled and not LEAST_PLAIN <= scaled < MOST_PLAIN:
+        ends = DASH.join(scientific(end * scale.factor, 3) for end in (low, high))
+        return with_unit(ends, scale.symbol)
     places = decimals(middle * scale.factor)
     return with_unit(f"{number(low * scale.factor, places)}{DASH}{number(high * scale.factor, places)}", scale.symbol)

@@ -138,14 +138,19 @@ def _known_note(value: str, language: Language) -> str | None:
 
 @lru_cache(maxsize=4096)
 def _note_of(value: str, language: Language, path: Path, mtime_ns: int) -> str | None:
-    for entry in _read(path, mtime_ns).get("notes", []):
-        match = re.fullmatch(entry["pattern"], value, re.DOTALL)
-        if match:
-            words: str = entry[language]
-            for index, group in enumerate(match.groups(), start=1):
-                words = words.replace(f"{{{index}}}", group or "")
-            return words
-    return None
+    notes = _read(path, mtime_ns).get("notes", [])
+    return next((filled(entry[language], m) for entry in notes if (m := _whole(entry["pattern"], value))), None)
+
+
+def _whole(pattern: str, value: str) -> re.Match[str] | None:
+    return re.fullmatch(pattern, value, re.DOTALL)
+
+
+def filled(words: str, match: re.Match[str]) -> str:
+    """Words with ``{1}``, ``{2}`` … replaced by the groups of a match."""
+    for index, group in enumerate(match.groups(), start=1):
+        words = words.replace(f"{{{index}}}", group or "")
+    return words
 
 
 def sentence(words: str, language: Language) -> str:

@@ -23,7 +23,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec
 
-from kitchen import blocks, calls, charts, excerpts, formulas, groups, inventory, live, locate, tables, verdicts
+from kitchen import blocks, calls, charts, excerpts, formulas, groups, inventory, live, locate, tables, tools, verdicts
+from kitchen import chooser as chooser_data
 from kitchen import glossary as glossary_data
 from kitchen import matrix as matrices
 from kitchen.context import PageError, State, state
@@ -39,11 +40,13 @@ __all__ = [
     "matrix",
     "provenance",
     "render_html",
+    "rules",
     "source",
     "state",
     "table",
     "terms",
     "text",
+    "tool",
     "value",
     "verdict",
 ]
@@ -228,6 +231,18 @@ def provenance(snippet: str) -> str:
 def machines() -> str:
     """Every machine recorded: its environment, its runs with their dates, and links to the JSON."""
     return inventory.machines(state)
+
+
+@_page_function
+def tool(name: str) -> str:
+    """An interactive tool of kitchen/tools, drawn by the page's script from data made of the records."""
+    return tools.render(state, name)
+
+
+@_page_function
+def rules() -> str:
+    """The rules of the back end chooser in their order (kitchen/chooser.toml); its script marks the one taken."""
+    return chooser_data.rules_list(state)
 
 
 @_page_function

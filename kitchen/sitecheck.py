@@ -277,20 +277,29 @@ def _excerpt(text: str, start: int) -> str:
     return " ".join(text[max(0, start - 15) : start + 40].split())
 
 
-_scanned: dict[Path, tuple[tuple[int, int], _Page]] = {}
+_scanned: dict[Path, tuple[tuple[int, int], int, _Page]] = {}
 
 
 def _scan(path: Path) -> _Page:
-    """Scan one file; what has not changed since the last scan in this process is not read again."""
+    """Scan one file; what has not changed since the last scan in this process is not taken apart again.
+
+    A build writes every page anew, most of them as they were: then the text tells, where the time can't.
+    """
     stat = path.stat()
     key = (stat.st_mtime_ns, stat.st_size)
     known = _scanned.get(path)
     if known and known[0] == key:
-        return known[1]
+        return known[2]
+    text = path.read_text(encoding="utf-8")
+    page = known[2] if known and known[1] == hash(text) else _scan_text(text)
+    _scanned[path] = (key, hash(text), page)
+    return page
+
+
+def _scan_text(text: str) -> _Page:
     scanner = _Scanner()
-    scanner.feed(path.read_text(encoding="utf-8"))
+    scanner.feed(text)
     scanner.close()
-    _scanned[path] = (key, scanner.page)
     return scanner.page
 
 

@@ -66,6 +66,8 @@ def test_a_computed_count_claims_no_more_digits_than_it_has() -> None:
 def test_both_ends_of_an_interval_have_the_digits_of_the_value() -> None:
     assert fmt.interval(1.2211, 1.2899, "ratio", like=1.25) == "1.22–1.29×"
     assert fmt.interval(0.9, 1.1, "us", like=1.0).replace(fmt.THIN, " ") == "0.90–1.10 µs"
+    assert fmt.interval(1e-300, 2e-300, "") == "1.00×10⁻³⁰⁰–2.00×10⁻³⁰⁰"
+    assert fmt.interval(0, 4e12, "ratio", like=2e12) == "0–4.00×10¹²×"
 
 
 def test_escaping_leaves_nothing_that_html_or_markdown_reads() -> None:

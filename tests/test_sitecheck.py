@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -220,3 +221,17 @@ def test_a_page_that_changed_is_read_again(site: Path) -> None:
     assert problems(site) == []
     add(site, "<p>--8&lt;-- gone</p>")
     assert len(problems(site)) == 1
+
+
+def test_a_page_written_anew_is_taken_apart_only_where_its_text_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, taken = tmp_path / "index.html", []
+    scan = sitecheck._scan_text
+    monkeypatch.setattr(sitecheck, "_scan_text", lambda text: taken.append(text) or scan(text))  # type: ignore[func-returns-value]
+    for nanoseconds, text in ((1, "<p id='a'>"), (2, "<p id='a'>"), (3, "<p id='b'>"), (3, "<p id='b'>")):
+        page.write_text(text, "utf-8")
+        os.utime(page, ns=(nanoseconds, nanoseconds))
+        seen = sitecheck._scan(page)
+        assert text[7] in str(seen.__dict__)
+    assert taken == ["<p id='a'>", "<p id='b'>"]

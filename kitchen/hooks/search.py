@@ -1,4 +1,9 @@
-"""Mend the theme's search for Chinese: its word splitter never looks at the last character of what is typed.
+"""The theme's search: mended for Chinese, and quicker while the site is served.
+
+While serving, each save builds a language anew; sections of a page that has not changed are not taken apart (and, in
+Chinese, cut into words) again: that was a quarter of the time of a build.
+
+In Chinese the splitter of words never looks at the last character of what is typed.
 
 Material's search worker cuts a query at every place where a prefix of the rest is a known word, but its inner
 loop ends one character too early (`o<t.length`), so a word that ends the query is never found whole: a search
@@ -7,15 +12,46 @@ for 重编译 (recompilation) finds 重 and 编 instead. Seen in mkdocs-material
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
+from mkdocs.structure.pages import Page
 
-from kitchen.hooks.common import is_root
+from kitchen.hooks.common import is_root, language
 
 _WRONG = "for(let o=s+1;o<t.length;o++)t.slice(s,o)in e"
 _RIGHT = "for(let o=s+1;o<=t.length;o++)t.slice(s,o)in e"
+
+Entry = dict[str, Any]
+#: By language and address of a page: what its entries were made from, and the entries.
+_kept: dict[tuple[str, str], tuple[tuple[str, str, str], list[Entry]]] = {}
+
+
+def on_pre_build(config: MkDocsConfig) -> None:
+    """Let the theme's plugin take apart only what has changed since the last build of this process."""
+    plugin = next((one for name, one in config.plugins.items() if name.endswith("search")), None)
+    if not is_root(config) and plugin is not None:
+        remember(plugin.search_index, language(config))
+
+
+def remember(index: Any, code: str) -> None:
+    """Wrap the index's ``add_entry_from_context``: the entries of an unchanged page are those of the last time."""
+    add: Callable[[Page], None] = index.add_entry_from_context
+
+    def add_or_repeat(page: Page) -> None:
+        made_from = (page.content or "", str(page.title), repr(sorted(page.meta.items())))
+        known = _kept.get((code, page.url))
+        if known is None or known[0] != made_from:
+            before = len(index.entries)
+            add(page)
+            _kept[code, page.url] = made_from, [dict(entry) for entry in index.entries[before:]]
+        else:
+            index.entries += [dict(entry) for entry in known[1]]
+
+    index.add_entry_from_context = add_or_repeat
 
 
 def on_post_build(config: MkDocsConfig) -> None:

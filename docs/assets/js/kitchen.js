@@ -4,5 +4,9 @@ import "./keyboard.js";
 import "./language.js";
 import { setFormulas } from "./math.js";
 import "./terms.js";
+import { mountTools } from "./tools.js";
 
-window.document$.subscribe(() => setFormulas(document.body));
+window.document$.subscribe(() => {
+  setFormulas(document.body);
+  mountTools(document);
+});

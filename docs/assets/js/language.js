@@ -22,12 +22,12 @@ export function currentHeading(root = document, height = window.innerHeight) {
   return current;
 }
 
-/** This page's address in another language: the same path with the other code in place of this one. */
+/** This page's address in another language: the other code in place of this one, and a tool's state kept. */
 export function counterpart(address, from, to, heading) {
   const url = new URL(address);
   url.pathname = url.pathname.replace(new RegExp(`/${from}/(?!.*/${from}/)`), `/${to}/`);
   url.hash = heading;
-  url.search = "";
+  for (const key of ["h", "q"]) url.searchParams.delete(key); // The theme's: words that were searched for.
   return url.href;
 }
 
