@@ -2,42 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import subprocess
 from pathlib import Path
 
-import pytest
-
 from kitchen import format
+from tests import node
 
 ROOT = Path(__file__).resolve().parent.parent
 JS = ROOT / "docs" / "assets" / "js"
 
 
-@pytest.fixture(scope="module")
-def node() -> str:
-    """The program; skips, or fails where the browser tests are required, without one."""
-    program = shutil.which("node")
-    if program is None:
-        reason = "Node.js is not installed (Debian: apt install nodejs)"
-        if os.environ.get("REQUIRE_BROWSER") == "1":
-            pytest.fail(f"REQUIRE_BROWSER=1, but {reason}")
-        pytest.skip(reason)
-    return program
-
-
-def _run(node: str, *arguments: str, stdin: str | None = None) -> str:
-    done = subprocess.run([node, *arguments], cwd=ROOT, input=stdin, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
-    return done.stdout
-
-
-def test_the_pure_modules_pass_their_own_tests(node: str) -> None:
+def test_the_pure_modules_pass_their_own_tests() -> None:
     files = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests" / "js").glob("*.test.js"))
     assert files
-    _run(node, "--test", *files)
+    node.run("--test", *files)
 
 
 def test_every_tool_has_its_logic_tested() -> None:
@@ -65,27 +42,19 @@ VALUES = [
 ]
 
 
-def test_numbers_are_shown_as_on_the_pages(node: str) -> None:
+def test_numbers_are_shown_as_on_the_pages() -> None:
     cases = [(value, unit) for value in VALUES for unit in format.LADDERS]
-    script = (
-        "const f = await import('./docs/assets/js/tools/common/format.js');"
-        "const text = (await import('node:fs')).readFileSync(0, 'utf8');"
-        "console.log(JSON.stringify(JSON.parse(text).map(([v, u]) => [f.quantity(v, u), f.number(v), f.count(v)])));"
+    shown = node.answer(
+        "given.map(([v, u]) => [f.quantity(v, u), f.number(v), f.count(v)])", cases, f="common/format.js"
     )
-    shown = json.loads(_run(node, "--input-type=module", "-e", script, stdin=json.dumps(cases)))
     expected = [[format.quantity(v, u), format.number(v), format.count(v)] for v, u in cases]
     differing = [(case, got, want) for case, got, want in zip(cases, shown, expected, strict=True) if got != want]
     assert differing == []
 
 
-def test_intervals_are_shown_as_on_the_pages(node: str) -> None:
+def test_intervals_are_shown_as_on_the_pages() -> None:
     cases = [(v * 0.9, v * 1.2, unit, v) for v in [*VALUES, 3e-300, 4e14] if v > 0 for unit in format.LADDERS]
-    script = (
-        "const f = await import('./docs/assets/js/tools/common/format.js');"
-        "const text = (await import('node:fs')).readFileSync(0, 'utf8');"
-        "console.log(JSON.stringify(JSON.parse(text).map((one) => f.interval(...one))));"
-    )
-    shown = json.loads(_run(node, "--input-type=module", "-e", script, stdin=json.dumps(cases)))
+    shown = node.answer("given.map((one) => f.interval(...one))", cases, f="common/format.js")
     expected = [format.interval(low, high, unit, like=like) for low, high, unit, like in cases]
     differing = [(case, got, want) for case, got, want in zip(cases, shown, expected, strict=True) if got != want]
     assert differing == []

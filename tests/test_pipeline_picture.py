@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kitchen import tools
+from tests import node
 
-ROOT = Path(__file__).resolve().parent.parent
 COUNT = """
-const { sceneOf, phasesOf } = await import("./docs/assets/js/tools/pipeline/scene.js");
-const parts = JSON.parse((await import("node:fs")).readFileSync(0, "utf8"));
-console.log(JSON.stringify(parts.map((part) => Object.entries(part.targets).map(([target, { graphs, backends }]) => (
+given.map((part) => Object.entries(part.targets).map(([target, { graphs, backends }]) => (
   Object.keys(backends).map((backend) => graphs.map((_, index) => {
-    const scene = sceneOf(part, { target, backend, graph: index + 1 });
-    return { count: scene.count, phases: Object.fromEntries(phasesOf(scene).map((one) => [one.phase, one.count])) };
+    const one = scene.sceneOf(part, { target, backend, graph: index + 1 });
+    const phases = scene.phasesOf(one).map(({ phase, count }) => [phase, count]);
+    return { count: one.count, phases: Object.fromEntries(phases) };
   }))
-)))));
+)))
 """
 
 
@@ -39,21 +34,7 @@ def parts() -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def counted(parts: list[dict[str, Any]]) -> list[Any]:
     """The same, as the picture counts: by part, target, back end and graph."""
-    node = shutil.which("node")
-    if node is None:
-        if os.environ.get("REQUIRE_BROWSER") == "1":
-            pytest.fail("REQUIRE_BROWSER=1, but Node.js is not installed (Debian: apt install nodejs)")
-        pytest.skip("Node.js is not installed (Debian: apt install nodejs)")
-    done = subprocess.run(
-        [node, "--input-type=module", "-e", COUNT],
-        cwd=ROOT,
-        input=json.dumps(parts),
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    found: list[Any] = json.loads(done.stdout)
+    found: list[Any] = node.answer(COUNT, parts, scene="pipeline/scene.js")
     return found
 
 

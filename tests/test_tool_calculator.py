@@ -15,33 +15,28 @@ from kitchen import data, results
 from kitchen.context import LANGUAGES, Language
 from kitchen.tools import calculator
 from snippets.measuring import compare_backends as tool
-from tests import test_javascript
+from tests import node
 from tests.page_tree import Tree, backend_row, four_backends, use
-
-#: The fixture that finds Node.js.
-node = test_javascript.node
 
 Case = dict[str, Any]
 Row = dict[str, Any]
 
 #: Evaluates cases in the way of the page: [[case, options], ...] in, the entries and the pick out.
 SCRIPT = """
-const { evaluate, asTyped, typedCase } = await import('./docs/assets/js/tools/calculator/logic.js');
-const { readReport } = await import('./docs/assets/js/tools/calculator/report.js');
-const asked = JSON.parse((await import('node:fs')).readFileSync(0, 'utf8'));
-const told = ({ entries, chosen, best }) => ({
-  chosen: chosen?.key ?? null, best: best?.key ?? null,
-  entries: Object.fromEntries(entries.map(({ row, ...entry }) => [entry.key, entry])),
-});
-console.log(JSON.stringify(asked.map(({ one, report, index, options }) =>
-  told(evaluate(report === undefined ? one : readReport(report).cases[index], options)))));
+given.map(({ one, report, index, options }) => {
+  const asked = report === undefined ? one : reports.readReport(report).cases[index];
+  const { entries, chosen, best } = logic.evaluate(asked, options);
+  return {
+    chosen: chosen?.key ?? null, best: best?.key ?? null,
+    entries: Object.fromEntries(entries.map(({ row, ...entry }) => [entry.key, entry])),
+  };
+})
 """
 
 
-def evaluated(program: str, asked: list[Case]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(
-        test_javascript._run(program, "--input-type=module", "-e", SCRIPT, stdin=json.dumps(asked))
-    )
+def evaluated(asked: list[Case]) -> list[dict[str, Any]]:
+    modules = {"logic": "calculator/logic.js", "reports": "calculator/report.js"}
+    found: list[dict[str, Any]] = node.answer(SCRIPT, asked, **modules)
     assert len(found) == len(asked)
     return found
 
@@ -105,14 +100,14 @@ def differences(name: str, start: str, shown: dict[str, Any], rows: list[Row]) -
     return wrong
 
 
-def test_every_record_is_computed_as_the_comparison_tool_did(node: str) -> None:
+def test_every_record_is_computed_as_the_comparison_tool_did() -> None:
     found = list(recorded())
     asked = [
         {"one": case, "options": {"steps": rows[0]["steps"], "start": start}}
         for _, case, rows in found
         for start in ("cold", "warm")
     ]
-    shown = iter(evaluated(node, asked))
+    shown = iter(evaluated(asked))
     wrong = [
         line
         for name, _, rows in found
@@ -153,14 +148,14 @@ def as_rows(rows: list[Row], compiles: int, steps: int) -> list[tool.Row]:
 
 
 @pytest.mark.parametrize(("compiles", "steps"), [(1, 1), (1, 7_777_777), (3, 10_000), (8, 250_000), (5, 123_456_789)])
-def test_other_counts_of_steps_and_compiles_as_computed_in_python(node: str, compiles: int, steps: int) -> None:
+def test_other_counts_of_steps_and_compiles_as_computed_in_python(compiles: int, steps: int) -> None:
     found = list(recorded())
     asked = [
         {"one": case, "options": {"steps": steps, "start": start, "compiles": compiles}}
         for _, case, _ in found
         for start in ("cold", "warm")
     ]
-    shown = iter(evaluated(node, asked))
+    shown = iter(evaluated(asked))
     wrong: list[str] = []
     for name, _, rows in found:
         expected = [dataclasses.asdict(row) for row in as_rows(rows, compiles, steps)]
@@ -169,7 +164,7 @@ def test_other_counts_of_steps_and_compiles_as_computed_in_python(node: str, com
     assert wrong == []
 
 
-def test_close_to_each_break_even_the_pick_is_that_of_the_tool(node: str) -> None:
+def test_close_to_each_break_even_the_pick_is_that_of_the_tool() -> None:
     """Within the interval of N* the simpler variant is taken although the other total is less."""
     asked, expected = [], []
     for name, case, rows in recorded():
@@ -182,7 +177,7 @@ def test_close_to_each_break_even_the_pick_is_that_of_the_tool(node: str) -> Non
                     expected.append((f"N={steps} {name}", start, made))
     wrong = [
         line
-        for (name, start, made), shown in zip(expected, evaluated(node, asked), strict=True)
+        for (name, start, made), shown in zip(expected, evaluated(asked), strict=True)
         for line in differences(name, start, shown, made)
     ]
     assert wrong == []
@@ -224,7 +219,7 @@ def as_report(rows: list[tool.Row]) -> tool.Report:
 
 
 @pytest.mark.parametrize("form", ["json", "csv"])
-def test_a_report_that_the_tool_writes_is_read_and_computed_as_the_tool_did(node: str, form: str) -> None:
+def test_a_report_that_the_tool_writes_is_read_and_computed_as_the_tool_did(form: str) -> None:
     groups = [("made up", as_rows([dataclasses.asdict(row) for row in made_up_rows()], 1, 10_000))]
     groups += [(name, as_rows(rows, 1, rows[0]["steps"])) for name, _, rows in recorded()]
     asked = []
@@ -233,7 +228,7 @@ def test_a_report_that_the_tool_writes_is_read_and_computed_as_the_tool_did(node
         text = json.dumps(report.as_json()) if form == "json" else tool.as_csv(report)
         for start in ("cold", "warm"):
             asked.append({"report": text, "index": 0, "options": {"steps": rows[0].steps, "start": start}})
-    shown = iter(evaluated(node, asked))
+    shown = iter(evaluated(asked))
     wrong: list[str] = []
     for name, rows in groups:
         for start in ("cold", "warm"):
@@ -241,12 +236,12 @@ def test_a_report_that_the_tool_writes_is_read_and_computed_as_the_tool_did(node
     assert wrong == []
 
 
-def test_the_overview_is_computed_as_its_record_says(node: str) -> None:
+def test_the_overview_is_computed_as_its_record_says() -> None:
     views = [view for view in data.views(calculator.OVERVIEW) if view.ok]
     cases = [case for case in calculator.payload("en").data["cases"] if case["method"] == "medians"]
     assert len(cases) == len(views) > 0
     asked = [{"one": case, "options": {"steps": case_steps(view)}} for case, view in zip(cases, views, strict=True)]
-    for view, shown in zip(views, evaluated(node, asked), strict=True):
+    for view, shown in zip(views, evaluated(asked), strict=True):
         for row in view.record.rows:
             check_overview(row, shown)
 
@@ -281,7 +276,6 @@ def overview_rows() -> list[Row]:
 
 
 def test_the_interval_of_the_overview_leaves_the_compile_time_out(
-    node: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -290,7 +284,7 @@ def test_the_interval_of_the_overview_leaves_the_compile_time_out(
     rows = overview_rows()
     tree.record(calculator.OVERVIEW, rows)
     (case,) = calculator.payload("en").data["cases"]
-    (shown,) = evaluated(node, [{"one": case, "options": {"steps": 10_000}}])
+    (shown,) = evaluated([{"one": case, "options": {"steps": 10_000}}])
     check_overview(rows[1], shown)
 
 

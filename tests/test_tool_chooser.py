@@ -23,16 +23,12 @@ import pytest
 from kitchen import chooser, data, evidence, labels, results, tables, tools
 from kitchen.context import LANGUAGES, ROOT, Language, PageError, State
 from snippets.measuring import compare_backends
-from tests import site_fixtures
-from tests.test_javascript import node
-
-__all__ = ["node"]
+from tests import node, site_fixtures
 
 Json = dict[str, Any]
 RULES: list[Json] = chooser.data()["rule"]
 QUESTIONS = chooser.questions()
 RECOMMENDATIONS: dict[str, Json] = {one["id"]: one for one in chooser.data()["recommendation"]}
-LOGIC = "./docs/assets/js/tools/chooser/logic.js"
 #: What must have been answered, not assumed, before it is recommended; and with which answers alone.
 BOLD: dict[str, dict[str, set[str]]] = {
     "reduce-overhead": {
@@ -205,54 +201,40 @@ def test_everything_is_said_in_both_languages() -> None:
 # ---- the page's script and this side agree
 
 
-def by_script(node: str, script: str, given: Any) -> Any:
-    """What a piece of JavaScript prints, as JSON; ``m`` is the logic, ``p`` the payload, ``given`` what is given."""
+def by_script(script: str, given: Any) -> Any:
+    """What a piece of JavaScript gives; ``m`` is the logic, ``p`` the payload, ``given`` what is given."""
     payload = json.loads(tools.files("chooser", "en")["chooser"])
-    code = (
-        f"const m = await import('{LOGIC}');"
-        "const { payload: p, given } = JSON.parse((await import('node:fs')).readFileSync(0, 'utf8'));"
-        f"console.log(JSON.stringify({script}));"
-    )
-    done = subprocess.run(
-        [node, "--input-type=module", "-e", code],
-        cwd=ROOT,
-        input=json.dumps({"payload": payload, "given": given}),
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout)
+    return node.answer(f"((p, given) => {script})(...given)", [payload, given], m="chooser/logic.js")
 
 
-def test_the_script_takes_the_same_rule_for_every_combination(node: str) -> None:
+def test_the_script_takes_the_same_rule_for_every_combination() -> None:
     paths = chooser.outcomes()
     script = "given.map((answers) => m.ruleFor(p.rules, answers).id)"
-    assert by_script(node, script, [full for full, _ in paths]) == [rule for _, rule in paths]
+    assert by_script(script, [full for full, _ in paths]) == [rule for _, rule in paths]
 
 
-def test_the_script_assumes_the_same_for_every_part_of_the_answers(node: str) -> None:
+def test_the_script_assumes_the_same_for_every_part_of_the_answers() -> None:
     parts = partial_answers()
     script = "given.map((answers) => m.ruleFor(p.rules, m.assumed(p.questions, answers)).id)"
-    assert by_script(node, script, parts) == [chooser.rule_for(chooser.assumed(part))["id"] for part in parts]
+    assert by_script(script, parts) == [chooser.rule_for(chooser.assumed(part))["id"] for part in parts]
 
 
-def test_the_script_knows_what_is_still_open(node: str) -> None:
+def test_the_script_knows_what_is_still_open() -> None:
     parts = [{}, *random.Random(5).sample(partial_answers(), 250)]
     script = (
         "given.map((answers) => { const s = m.survey(p.questions, p.rules, answers); return [s.possible, s.matters]; })"
     )
-    assert by_script(node, script, parts) == [list(chooser.survey(part)) for part in parts]
+    assert by_script(script, parts) == [list(chooser.survey(part)) for part in parts]
 
 
-def test_the_script_fills_in_the_same_code(node: str) -> None:
+def test_the_script_fills_in_the_same_code() -> None:
     pairs = [
         (chooser.assumed(full), text)
         for full in ({"steps": "millions"}, {"workload": "training"}, {"steps": "few", "workload": "training"})
         for text in {one["call"] for one in RECOMMENDATIONS.values()}
     ]
     script = "given.map(([full, text]) => m.codeOf(text, p.questions, full))"
-    assert by_script(node, script, pairs) == [chooser.code_of(text, full) for full, text in pairs]
+    assert by_script(script, pairs) == [chooser.code_of(text, full) for full, text in pairs]
 
 
 # ---- the evidence

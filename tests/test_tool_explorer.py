@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
-import subprocess
 from typing import Any
 
 import pytest
 
 from kitchen import data, results, tools
-from kitchen.hooks.common import ROOT
 from kitchen.tools import explorer
+from tests import node
 
 
 @pytest.fixture(scope="module")
@@ -51,20 +49,11 @@ def test_the_newest_record_of_each_version_is_taken(payload: dict[str, Any]) -> 
 
 
 def test_the_mean_counts_failures(payload: dict[str, Any]) -> None:
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("Node.js is not installed (tests/test_javascript.py says when it must be)")
-    script = (
-        "const logic = await import('./docs/assets/js/tools/explorer/logic.js');"
-        "const payload = JSON.parse((await import('node:fs')).readFileSync(0, 'utf8'));"
-        "const some = logic.choose(logic.join(payload), {workload: 'inference'});"
-        "console.log(JSON.stringify(logic.summarize(some)));"
+    sums = node.answer(
+        "logic.summarize(logic.choose(logic.join(given), {workload: 'inference'}))", payload, logic="explorer/logic.js"
     )
-    done = subprocess.run(
-        [node, "--input-type=module", "-e", script],
-        cwd=ROOT, input=json.dumps(payload), capture_output=True, text=True, check=True, timeout=60,
-    )  # fmt: skip
-    for line in json.loads(done.stdout):
+    assert sums
+    for line in sums:
         own = [e for e in payload["entries"] if (e["variant"], e["workload"]) == (line["variant"], "inference")]
         ratios = [e["speedup_ratio"] if e["status"] == "ok" else 1.0 for e in own]
         assert line["tried"] == len(own)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import math
-import shutil
-import subprocess
 from dataclasses import replace
 from typing import Any
 
@@ -14,8 +12,8 @@ import pytest
 
 from kitchen import data, results, tools
 from kitchen.data import View
-from kitchen.hooks.common import ROOT
 from kitchen.tools import timeline
+from tests import node
 
 CHEFS = ("none", "aot_eager", "inductor", "cudagraphs")
 SEVERAL = 3
@@ -28,21 +26,8 @@ def payload() -> dict[str, Any]:
 
 
 def _ran(script: str, given: object) -> Any:
-    """What the script prints as JSON; `logic` is the tool's module and `given` what goes in."""
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("Node.js is not installed (tests/test_javascript.py says when it must be)")
-    whole = (
-        "const logic = await import('./docs/assets/js/tools/timeline/logic.js');"
-        "const given = JSON.parse((await import('node:fs')).readFileSync(0, 'utf8'));"
-        f"console.log(JSON.stringify({script}));"
-    )
-    done = subprocess.run(
-        [node, "--input-type=module", "-e", whole],
-        cwd=ROOT, input=json.dumps(given), capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout)
+    """What the script gives; `logic` is the tool's module and `given` what goes in."""
+    return node.answer(script, given, logic="timeline/logic.js")
 
 
 # ---------------------------------------------------------------- the formulas of the chapters

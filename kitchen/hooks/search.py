@@ -3,11 +3,10 @@
 While serving, each save builds a language anew; sections of a page that has not changed are not taken apart (and, in
 Chinese, cut into words) again: that was a quarter of the time of a build.
 
-In Chinese the splitter of words never looks at the last character of what is typed.
-
-Material's search worker cuts a query at every place where a prefix of the rest is a known word, but its inner
-loop ends one character too early (`o<t.length`), so a word that ends the query is never found whole: a search
-for 重编译 (recompilation) finds 重 and 编 instead. Seen in mkdocs-material 9.8.2.
+In Chinese the theme never looks at the last character of what is typed. Its search worker cuts a query at every
+place where a prefix of the rest is a known word, but its inner loop ends one character too early (`o<t.length`), so
+a word that ends the query is never found whole: a search for 重编译 (recompilation) finds 重 and 编 instead. Seen in
+mkdocs-material 9.8.2.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _kept: dict[tuple[str, str], tuple[tuple[str, str, str], list[Entry]]] = {}
 
 def on_pre_build(config: MkDocsConfig) -> None:
     """Let the theme's plugin take apart only what has changed since the last build of this process."""
-    plugin = next((one for name, one in config.plugins.items() if name.endswith("search")), None)
+    plugin = config.plugins.get("material/search")
     if not is_root(config) and plugin is not None:
         remember(plugin.search_index, language(config))
 
