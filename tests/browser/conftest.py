@@ -93,6 +93,9 @@ class Visit:
     outside: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     console: list[str] = field(default_factory=list)
+    started: dict[Any, int] = field(default_factory=dict)
+    documents: int = 0
+    leaving: bool = False
 
     def go(self, path: str) -> None:
         """Load another path of the site from anew, and wait until nothing is loading any more."""
@@ -123,9 +126,9 @@ def visit(browser: Any, server: str) -> Iterator[Callable[..., Visit]]:
         contexts.append(context)
         seen = Visit(context.new_page(), at)
         page = seen.page
-        page.on("request", lambda request: _note_outside(seen, at, request.url))
-        page.on("requestfailed", lambda request: seen.failed.append(f"failed: {request.url} {request.failure}"))
-        page.on("response", lambda answer: _note_failure(seen, answer.status, answer.url))
+        page.on("request", lambda request: _note_request(seen, request))
+        page.on("requestfailed", lambda request: _note_failed(seen, request))
+        page.on("response", lambda answer: _note_answer(seen, answer))
         page.on("console", lambda message: _note_console(seen, message.type, message.text))
         page.on("pageerror", lambda error: seen.console.append(f"uncaught: {error}"))
         seen.go(path)
@@ -136,14 +139,30 @@ def visit(browser: Any, server: str) -> Iterator[Callable[..., Visit]]:
         context.close()
 
 
-def _note_outside(seen: Visit, server: str, url: str) -> None:
-    if not url.startswith((server + "/", "data:", "blob:")):
-        seen.outside.append(f"request to another host: {url}")
+def _loads_document(seen: Visit, request: Any) -> bool:
+    return bool(request.is_navigation_request() and request.frame == seen.page.main_frame)
 
 
-def _note_failure(seen: Visit, status: int, url: str) -> None:
-    if status >= 400:
-        seen.failed.append(f"{status}: {url}")
+def _note_request(seen: Visit, request: Any) -> None:
+    if _loads_document(seen, request):
+        seen.leaving = True
+    seen.started[request] = seen.documents
+    if not request.url.startswith((seen.server + "/", "data:", "blob:")):
+        seen.outside.append(f"request to another host: {request.url}")
+
+
+def _note_answer(seen: Visit, answer: Any) -> None:
+    if _loads_document(seen, answer.request):
+        seen.documents, seen.leaving = seen.documents + 1, False
+    if answer.status >= 400:
+        seen.failed.append(f"{answer.status}: {answer.url}")
+
+
+def _note_failed(seen: Visit, request: Any) -> None:
+    """A request that the browser dropped because its page was left is no fault of the page."""
+    left = seen.leaving or seen.started.get(request, 0) < seen.documents
+    if not (left and request.failure == "net::ERR_ABORTED" and not _loads_document(seen, request)):
+        seen.failed.append(f"failed: {request.url} {request.failure}")
 
 
 def _note_console(seen: Visit, kind: str, text: str) -> None:

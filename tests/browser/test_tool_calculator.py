@@ -13,6 +13,7 @@ import pytest
 
 from kitchen import data, format, labels, tools
 from kitchen.tools import calculator
+from tests.browser.address import address
 from tests.site_fixtures import LANGUAGES, SECOND_MACHINE
 
 pytestmark = pytest.mark.browser
@@ -64,7 +65,7 @@ class Tool:
         return text.replace("\u00a0", " ").replace("\u202f", " ")
 
     def query(self) -> dict[str, str]:
-        return {key: values[0] for key, values in parse_qs(urlsplit(self.page.url).query).items()}
+        return {key: values[0] for key, values in parse_qs(urlsplit(address(self.page)).query).items()}
 
     def field(self, label: str) -> Any:
         return self.page.get_by_label(label, exact=True)

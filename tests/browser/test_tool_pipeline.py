@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.browser.address import address
 from tests.site_fixtures import LANGUAGES
 
 pytestmark = pytest.mark.browser
@@ -176,7 +177,7 @@ def test_by_mouse_every_control_changes_what_is_shown(explorer: Callable[..., An
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.get_by_role("button", name="Copy link").click()
     page.get_by_role("button", name="Copied").wait_for()
-    assert page.evaluate("navigator.clipboard.readText()") == page.url
+    assert page.evaluate("navigator.clipboard.readText()") == address(page)
     _reset(page)
     assert seen.faults() == []
 
@@ -321,7 +322,7 @@ def test_the_language_switch_keeps_the_state(explorer: Callable[..., Any], chose
 def test_the_walk_goes_on_by_itself_until_it_is_paused(explorer: Callable[..., Any], chosen: dict[str, Any]) -> None:
     page = explorer().page
     page.clock.install()
-    page.goto(page.url + f"?example={chosen['id']}", wait_until="load")
+    page.goto(address(page) + f"?example={chosen['id']}", wait_until="load")
     page.wait_for_selector(MOUNTED)
     said = page.locator(".ck-pipe__said")
     page.get_by_role("button", name="Play").click()
