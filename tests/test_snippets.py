@@ -89,6 +89,24 @@ BUDGETS: dict[str, Row] = {
         "block_ms": 3.0,
     },
 }
+#: Packages of other projects, with the modules that they bring.
+THIRD_PARTY = {
+    "apache-tvm": ("tvm",),
+    "psutil": ("psutil",),
+    "openvino": ("openvino",),
+    "iree-turbine": ("iree",),
+    "iree-base-compiler": ("iree",),
+    "iree-base-runtime": ("iree",),
+    "onnxruntime": ("onnxruntime",),
+    "onnxscript": ("onnxscript", "onnx"),
+    "numpy": ("numpy",),
+    "torchao": ("torchao",),
+    "zentorch": ("zentorch",),
+    "lightning-thunder": ("thunder",),
+    "nvfuser-cu130-torch210": ("nvfuser",),
+    "torch-tensorrt": ("torch_tensorrt",),
+    "torch-xla": ("torch_xla",),
+}
 #: Those whose rows are tried here: the overview and what it rests on. The chapters have files of their own.
 NAMES = sorted(BUDGETS)
 RUN = """
@@ -163,6 +181,16 @@ def header(name: str) -> Row:
     return tomllib.loads("\n".join(table))
 
 
+def distribution(dependency: str) -> str:
+    """Return the name of the package in "name>=version"."""
+    return dependency.partition(">=")[0].strip()
+
+
+def allowed(name: str) -> set[str]:
+    """Return the packages that a snippet may use: only the chapter on back ends of others uses any."""
+    return set(THIRD_PARTY) if name.startswith("third_party/") else set()
+
+
 # ---------------------------------------------------------------- contract
 
 
@@ -170,7 +198,8 @@ def header(name: str) -> Row:
 def test_header_declares_what_the_snippet_needs(name: str) -> None:
     table = header(name)
     assert table["requires-python"] == ">=3.11"
-    assert table["dependencies"] == ["torch>=2.11"]
+    assert table["dependencies"][0] == "torch>=2.11"
+    assert {distribution(text) for text in table["dependencies"][1:]} <= allowed(name)
     kitchen = table["tool"]["kitchen"]
     assert set(kitchen["needs"]) <= {"cuda", "compiler", "triton", "redis-server"}
     assert 0 < kitchen["limit_s"] <= (3600 if kitchen.get("on_request") else 900)
@@ -178,7 +207,7 @@ def test_header_declares_what_the_snippet_needs(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_snippet_imports_only_the_standard_library_and_torch(name: str) -> None:
+def test_snippet_imports_only_the_standard_library_torch_and_what_it_declares(name: str) -> None:
     tree = ast.parse((SNIPPETS / f"{name}.py").read_text())
     roots = set()
     for node in ast.walk(tree):
@@ -187,7 +216,9 @@ def test_snippet_imports_only_the_standard_library_and_torch(name: str) -> None:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "a relative import does not survive copying"
             roots.add((node.module or "").partition(".")[0])
-    assert roots <= set(sys.stdlib_module_names) | {"torch", "functorch"}  # functorch lies in torch's own wheel
+    third_party = {module for package in allowed(name) for module in THIRD_PARTY[package]}
+    # functorch lies in torch's own wheel
+    assert roots <= set(sys.stdlib_module_names) | {"torch", "functorch"} | third_party
 
 
 @pytest.mark.parametrize("name", EVERY)
