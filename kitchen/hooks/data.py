@@ -30,7 +30,8 @@ def on_post_build(config: MkDocsConfig) -> None:
 
 def _copy(source: Path, pattern: str, target: Path) -> None:
     for path in sorted(source.rglob(pattern)):
-        if any(part.startswith((".", "__")) for part in path.relative_to(source).parts):
+        *folders, name = path.relative_to(source).parts
+        if name.startswith(".") or any(folder.startswith((".", "__")) for folder in folders):
             continue
         copy = target / path.relative_to(source)
         copy.parent.mkdir(parents=True, exist_ok=True)

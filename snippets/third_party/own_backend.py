@@ -4,7 +4,7 @@
 #
 # [tool.kitchen]
 # needs = []
-# limit_s = 240
+# limit_s = 300
 # value = 60
 # ///
 """A back end of your own: one that counts, one that runs in NumPy, one that also trains, and the checks they must pass.
