@@ -308,13 +308,22 @@ def test_lesson_as_typed_prints_what_the_page_says(page: Path, own: ModuleType, 
     (printed,) = fences(page, "text")
     file = tmp_path / "counter.py"
     more = "\ncompiled(torch.randn(16, 32))\nprint('--')\ncompiled(torch.randn(20, 32))\n"
+    more += """
+def halves(x):
+    x = x * 2
+    print("between")
+    return x + 1
+
+torch.compile(halves, backend=count_operators)(torch.ones(3))
+"""
     file.write_text(typed + more)
     assert len(typed.splitlines()) <= 20
     environment = os.environ | {"TORCH_LOGS": "graph_code"}
     done = subprocess.run(
         [sys.executable, str(file)], capture_output=True, text=True, env=environment, timeout=240, check=True
     )
-    assert done.stdout == f"{printed}--\n{printed}"
+    first, second = "a graph of 1 operators: {'mul': 1}\n", "a graph of 1 operators: {'add': 1}\n"
+    assert done.stdout == f"{printed}--\n{printed}{first}between\n{second}"
     assert "def forward(self" in done.stderr
     # The same function as in the snippet, but for the words that a file on its own does not need.
     (function,) = (node for node in ast.parse(typed).body if isinstance(node, ast.FunctionDef))
@@ -340,7 +349,11 @@ def definitions(path: Path) -> dict[str, str]:
     found: dict[str, str] = {}
     for node in ast.parse("\n".join(lines)).body:
         targets = [node.target] if isinstance(node, ast.AnnAssign) else getattr(node, "targets", [])
-        names = [node.name] if isinstance(node, ast.FunctionDef | ast.ClassDef) else [t.id for t in targets]
+        names = (
+            [node.name]
+            if isinstance(node, ast.FunctionDef | ast.ClassDef)
+            else [t.id for t in targets if isinstance(t, ast.Name)]
+        )
         first = node.lineno
         while names and lines[first - 2].startswith("#:"):
             first -= 1
@@ -356,15 +369,13 @@ def test_package_and_snippet_are_one_text() -> None:
         assert text == snippet.get(name), f"{name} differs between the package and the snippet: change both"
 
 
-@functools.cache
-def installed() -> Path:
+@pytest.fixture(name="installed", scope="module")
+def fixture_installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The package, built and installed by pip into a folder of its own, without a network."""
-    import tempfile
-
-    place = Path(tempfile.mkdtemp(prefix="kitchen-numpy-"))
-    copy = shutil.copytree(
-        PACKAGE, place / "project", ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__")
-    )
+    pytest.importorskip("setuptools")
+    place = tmp_path_factory.mktemp("kitchen-numpy")
+    unwanted = shutil.ignore_patterns("build", "*.egg-info", "__pycache__")
+    copy = shutil.copytree(PACKAGE, place / "project", ignore=unwanted)
     flags = ["--no-index", "--no-build-isolation", "--no-deps", "--disable-pip-version-check", "--quiet"]
     command = [sys.executable, "-m", "pip", "install", *flags, "--target", str(place / "site"), str(copy)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
@@ -381,8 +392,7 @@ def python(*arguments: str, site: Path, timeout: float = 300) -> subprocess.Comp
 
 
 @pytest.mark.slow
-def test_package_installs_and_its_name_works_without_an_import() -> None:
-    pytest.importorskip("setuptools")
+def test_package_installs_and_its_name_works_without_an_import(installed: Path) -> None:
     code = """
 import sys, torch
 assert "kitchen_numpy" in torch.compiler.list_backends()
@@ -391,26 +401,24 @@ print(torch.compile(torch.tanh, backend="kitchen_numpy")(torch.zeros(2)).tolist(
 from kitchen_numpy_backend import EXECUTED
 print(dict(EXECUTED))
 """
-    done = python("-c", code, site=installed() / "site")
+    done = python("-c", code, site=installed / "site")
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.splitlines() == ["[0.0, 0.0]", "{('numpy', 'aten.tanh'): 1}"]
 
 
 @pytest.mark.slow
-def test_package_passes_its_own_tests() -> None:
-    pytest.importorskip("setuptools")
-    tests = installed() / "project" / "tests"
+def test_package_passes_its_own_tests(installed: Path) -> None:
+    tests = installed / "project" / "tests"
     done = python(
-        "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tests), str(tests), site=installed() / "site"
+        "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tests), str(tests), site=installed / "site"
     )
     assert done.returncode == 0, done.stdout[-3000:]
     assert " passed" in done.stdout
 
 
 @pytest.mark.slow
-def test_package_whose_module_does_not_import_says_so_when_it_is_asked_for(tmp_path: Path) -> None:
-    pytest.importorskip("setuptools")
-    site = Path(shutil.copytree(installed() / "site", tmp_path / "site"))
+def test_package_whose_module_does_not_import_says_so_when_it_is_asked_for(installed: Path, tmp_path: Path) -> None:
+    site = Path(shutil.copytree(installed / "site", tmp_path / "site"))
     (site / "kitchen_numpy_backend" / "backend.py").write_text("import a_runtime_that_is_not_here\n")
     code = """
 import torch
@@ -434,15 +442,14 @@ def test_readmes_show_the_same_code() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("training", [False, True], ids=["by file", "by name, training"])
-def test_comparison_tool_measures_it(training: bool, tmp_path: Path) -> None:
-    pytest.importorskip("setuptools")
+def test_comparison_tool_measures_it(training: bool, installed: Path) -> None:
     variant = "kitchen_numpy" if training else f"{SNIPPET}:kitchen_numpy"
     tool = REPO / "snippets" / "measuring" / "compare_backends.py"
     model = REPO / "snippets" / "models" / "mlp.py"
     short = ("--seconds", "0.2", "--processes", "2", "--arg", "size=small")
     more = ["--training"] if training else []
     arguments = [str(tool), f"{model}:build", "--variants", variant, *short, *more, "--quiet", "--json", "-"]
-    done = python(*arguments, site=installed() / "site", timeout=600)
+    done = python(*arguments, site=installed / "site", timeout=600)
     assert done.returncode == 0, done.stderr[-2000:]
     row = json.loads(done.stdout)["rows"][-1]
     assert row["variant"].endswith("kitchen_numpy")
