@@ -966,7 +966,7 @@ SURFACE: dict[str, str] = {
     "functorch.compile.min_cut_rematerialization_partition": "private",
     "functorch.compile.default_partition": "private",
     "torch._decomp.core_aten_decompositions": "private",
-    "torch._dynamo.utils.counters": "private",
+    "torch.utils._pytree.tree_map_only": "private",
 }
 
 
