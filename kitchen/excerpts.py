@@ -11,12 +11,14 @@ from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped,unu
 from pygments.util import ClassNotFound  # type: ignore[import-untyped,unused-ignore]
 
 from kitchen import blocks, data, labels
-from kitchen.context import PageError, State, did_you_mean
+from kitchen.context import ROOT, PageError, State, did_you_mean
 from kitchen.data import Row, View, Where
 from kitchen.format import count, escape, escape_inline, number, quantity, scientific, with_unit
 
 #: A text longer than this is cut, with a word about it: the record has the rest.
 MAX_CHARACTERS = 60_000
+#: Whole projects that pages show: each is a folder that a reader can copy.
+EXAMPLES = ROOT / "examples"
 #: A listing of more lines than this scrolls in a box of its own, so that the page stays readable.
 LONG_LINES = 40
 
@@ -81,11 +83,7 @@ def source(state: State, name: str, functions: tuple[str, ...]) -> str:
     code = found.path.read_text("utf-8")
     if functions:
         tree = _parsed(code)
-        nodes: dict[str, ast.stmt] = {
-            node.name: node
-            for node in tree.body
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-        }
+        nodes: dict[str, ast.stmt] = {name: node for node in tree.body for name in _names(node)}
         parts = []
         lines = code.splitlines()
         for function in functions:
@@ -94,12 +92,34 @@ def source(state: State, name: str, functions: tuple[str, ...]) -> str:
             node = nodes[function]
             decorators = getattr(node, "decorator_list", [])
             first = min([node.lineno, *(d.lineno for d in decorators)])
+            while not decorators and lines[first - 2].startswith("#: "):  # what a table says about itself
+                first -= 1
             parts.append("\n".join(lines[first - 1 : node.end_lineno]))
         code = "\n\n\n".join(parts)
     file = f"{name}.py"
     words = labels.message("source_link", state.language, file=f"<code>{escape(file)}</code>")
     link = f'<p class="ck-provenance"><a href="{blocks.snippet_url(state, name)}" download>{words}</a></p>'
     return f"\n{code_block(state, code, 'python')}\n\n{link}\n"
+
+
+def _names(node: ast.stmt) -> list[str]:
+    """What a statement at the top of a file defines: a function, a class, or a table with a name in capitals."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return [node.name]
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    return [target.id for target in targets if isinstance(target, ast.Name) and target.id.isupper()]
+
+
+def example(state: State, name: str) -> str:
+    """See kitchen.page.example."""
+    files = {path.relative_to(EXAMPLES).as_posix(): path for path in EXAMPLES.rglob("*") if path.is_file()}
+    if name not in files:
+        raise PageError(f"examples/ has no file {name!r}{did_you_mean(name, files)}")
+    path = files[name]
+    language = {".py": "python", ".md": "markdown"}.get(path.suffix) or path.suffix[1:]
+    words = labels.message("source_link", state.language, file=f"<code>{escape(name)}</code>")
+    link = f'<p class="ck-provenance"><a href="{state.root_url}examples/{escape(name)}" download>{words}</a></p>'
+    return f"\n{code_block(state, path.read_text('utf-8'), language)}\n\n{link}\n"
 
 
 def inline_number(column: labels.Column, value: float) -> str:

@@ -34,6 +34,7 @@ __all__ = [
     "State",
     "call",
     "chart",
+    "example",
     "formula",
     "glossary",
     "machines",
@@ -178,8 +179,14 @@ def text(snippet: str, column: str, *, where: Where | None = None, language: str
 
 @_page_function
 def source(snippet: str, *functions: str) -> str:
-    """The source of the named functions of a snippet (none named: the whole file), with a link to the file."""
+    """The source of the named functions, classes and tables of a snippet (none: all of it), with a link to the file."""
     return excerpts.source(state, snippet, functions)
+
+
+@_page_function
+def example(path: str) -> str:
+    """A file of a project below examples/, ``"kitchen-numpy-backend/pyproject.toml"``, as it is, with a link to it."""
+    return excerpts.example(state, path)
 
 
 @_page_function

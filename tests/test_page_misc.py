@@ -78,6 +78,27 @@ def test_source_shows_the_named_functions_and_links_the_file(tree: Tree) -> None
     assert "def run" in whole
 
 
+def test_source_shows_a_table_with_what_stands_above_it(tree: Tree) -> None:
+    table = "#: What it means,\n#: in two lines.\nTABLE: dict[str, int] = {\n    'a': 1,\n}"
+    tree.snippet(NAME, f"{SNIPPET}\n\n{table}\nlower = 2\n")
+    shown = render(page.source(NAME, "TABLE")).one("div", "highlight").text
+    assert shown.replace("\u200b", "").strip() == table
+    with pytest.raises(page.PageError, match="no function 'lower'"):
+        page.source(NAME, "lower")
+
+
+def test_example_shows_a_file_and_links_it(tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "examples" / "one").mkdir(parents=True)
+    (tmp_path / "examples" / "one" / "pyproject.toml").write_text('[project]\nname = "<one>"\n')
+    monkeypatch.setattr(excerpts, "EXAMPLES", tmp_path / "examples")
+    html = render(page.example("one/pyproject.toml"))
+    assert html.one("div", "language-toml").text.replace("\u200b", "").strip() == '[project]\nname = "<one>"'
+    link = html.one("p", "ck-provenance").one("a")
+    assert link.attributes["href"] == "../../examples/one/pyproject.toml"
+    with pytest.raises(page.PageError, match=r"did you mean 'one/pyproject\.toml'"):
+        page.example("one/pyproject.tml")
+
+
 @pytest.mark.parametrize("name", formulas.names())
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_every_formula_and_its_terms_in_both_languages(

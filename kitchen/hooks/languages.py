@@ -127,7 +127,7 @@ def _inputs(code: str) -> Iterator[Path]:
     yield ROOT / f"mkdocs.{code}.yml"
     yield from _files(ROOT / "docs" / code)
     yield from (path for path in (ROOT / "docs").iterdir() if path.suffix in {".toml", ".txt"})
-    for folder in (ROOT / "overrides", ROOT / "kitchen", RESULTS, SNIPPETS):
+    for folder in (ROOT / "overrides", ROOT / "kitchen", ROOT / "examples", RESULTS, SNIPPETS):
         yield from _files(folder)
 
 
@@ -189,7 +189,7 @@ def on_serve(server: LiveReloadServer, config: MkDocsConfig, builder: Callable[.
         sys.dont_write_bytecode = True  # Else importing kitchen/ anew changes the folder that is watched.
         for code in codes(config):
             server.watch(str(ROOT / f"mkdocs.{code}.yml"))
-        for folder in (ROOT / "overrides", ROOT / "kitchen", SNIPPETS, RESULTS):
+        for folder in (ROOT / "overrides", ROOT / "kitchen", ROOT / "examples", SNIPPETS, RESULTS):
             if folder.is_dir():
                 server.watch(str(folder))
     return server
