@@ -14,7 +14,7 @@
 # onnxruntime = "third_party/onnxruntime_backend"
 # models = [
 #     "models/mlp", "models/resnet18", "models/transformer_encoder", "models/gpt_decoder", "models/unet",
-#     "models/dlrm", "models/pointwise_chain", "models/lstm",
+#     "models/dlrm", "models/pointwise_chain",
 # ]
 # ///
 """TVM, OpenVINO, IREE, ONNX Runtime and zentorch beside Inductor on real models: right or wrong, and how fast?
@@ -91,6 +91,8 @@ BACK_ENDS: dict[str, BackEnd] = {
 #: With the fast path of torch.nn an encoder layer is one operator, and no back end has anything to compile.
 FACTORIES = {"transformer_encoder": "build_without_fast_path"}
 TRAINED = ("mlp", "gpt_decoder", "pointwise_chain")
+#: A back end that has no result after so many seconds is a row that says so.
+LIMIT_S = 150.0
 #: Each back end's own library is told to use so many threads: as many as the tool gives torch.
 THREADS = 1
 
@@ -113,7 +115,10 @@ def openvino(graph: torch.fx.GraphModule, inputs: Tensors) -> Compiled:
 
 
 def iree(graph: torch.fx.GraphModule, inputs: Tensors) -> Compiled:
-    """IREE's turbine_cpu on THREADS threads."""
+    """IREE's turbine_cpu on THREADS threads: a flag of its runtime, read when the process first uses it."""
+    from iree.runtime import flags
+
+    flags.parse_flags(f"--task_topology_group_count={THREADS}")
     from torch._dynamo.backends.registry import lookup_backend
 
     compiled: Compiled = lookup_backend("turbine_cpu")(graph, inputs)
@@ -209,6 +214,7 @@ def run(
                     processes=processes,
                     steps=steps,
                     threads=THREADS,
+                    timeout=LIMIT_S,
                 )
             )
             if report.interrupted:
