@@ -17,6 +17,9 @@ when ``--only`` names it. ``measured_by = "measuring/compare_backends"`` makes t
 of its own, its record is what run() of the named snippet returns for ``model=<this file>`` and the keywords in
 ``arguments``. Neither file imports the other; the record's hash covers both.
 
+``files = {tool = "measuring/compare_backends", models = ["models/mlp", "models/lstm"]}`` hands the paths of other
+snippets to run(), as keywords: a snippet that loads what it compares instead of importing it. The hash covers them too.
+
 Source: https://packaging.python.org/en/latest/specifications/inline-script-metadata/
 """
 
@@ -42,7 +45,7 @@ NEEDS = {
     "redis-server": "redis-server on the PATH (Debian: apt-get install redis-server)",
 }
 
-KEYS = ("needs", "limit_s", "value", "on_request", "measured_by", "arguments")
+KEYS = ("needs", "limit_s", "value", "on_request", "measured_by", "arguments", "files")
 NAME = re.compile(r"[a-z0-9_]+(?:/[a-z0-9_]+)+")
 #: The dependency forms that the child can check without a third-party library.
 DEPENDENCY = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:>=\s*(?P<minimum>[0-9]+(?:\.[0-9]+)*))?")
@@ -60,7 +63,8 @@ class Snippet:
 
     ``limit_s`` is in seconds; ``value`` orders a budgeted run (higher runs earlier); ``sha256`` is the hash of
     the file's bytes with line ends as ``\\n``, so that a checkout on Windows has the same hash; for a subject, of
-    the file and of what measures it. ``runs`` is the file whose run() is called, with ``arguments``.
+    the file, of what measures it and of the ``others`` that it is given. ``runs`` is the file whose run() is called,
+    with ``arguments``.
     """
 
     name: str
@@ -75,14 +79,19 @@ class Snippet:
     measured_by: str | None = None
     runs: Path | None = None
     arguments: dict[str, Any] = field(default_factory=dict, hash=False)
+    others: tuple[Path, ...] = ()
 
     def digest_now(self) -> str:
         """The hash of the files as they are now; OSError where one is gone."""
-        return digest(*(path.read_bytes() for path in dict.fromkeys((self.path, self.runs or self.path))))
+        return _digest_of(self.path, self.runs or self.path, *self.others)
+
+
+def _digest_of(*paths: Path) -> str:
+    return digest(*(path.read_bytes() for path in dict.fromkeys(paths)))
 
 
 def digest(*texts: bytes) -> str:
-    """The SHA-256 of the text of a snippet, and of what measures it, line ends normalised."""
+    """The SHA-256 of the texts of a snippet and of what its record rests on, line ends normalised."""
     return hashlib.sha256(b"\0".join(text.replace(b"\r\n", b"\n") for text in texts)).hexdigest()
 
 
@@ -168,10 +177,15 @@ def _parse(name: str, path: Path, root: Path) -> Snippet:
     runs, arguments = _measurer(name, path, root, table)
     if runs is path and not _has_run(tree):
         raise SnippetError(f"{path}: has no function run()")
+    files = _files(name, path, root, table)
+    given = {
+        key: str(value) if isinstance(value, Path) else [str(one) for one in value] for key, value in files.items()
+    }
+    others = tuple(one for value in files.values() for one in ([value] if isinstance(value, Path) else value))
     return Snippet(
         name=name,
         path=path,
-        sha256=digest(*(p.read_bytes() for p in dict.fromkeys((path, runs)))),
+        sha256=_digest_of(path, runs, *others),
         needs=tuple(needs),
         limit_s=float(limit_s),
         value=value,
@@ -180,7 +194,8 @@ def _parse(name: str, path: Path, root: Path) -> Snippet:
         on_request=on_request,
         measured_by=table.get("measured_by"),
         runs=runs,
-        arguments=arguments,
+        arguments=arguments | given,
+        others=others,
     )
 
 
@@ -200,6 +215,23 @@ def _measurer(name: str, path: Path, root: Path, table: dict[str, Any]) -> tuple
     if not _file_has_run(runs, state.st_mtime_ns, state.st_size):
         raise SnippetError(f"{path}: [tool.kitchen] measured_by = {by!r}: {runs} has no function run()")
     return runs, {"model": str(path.resolve()), **arguments}
+
+
+def _files(name: str, path: Path, root: Path, table: dict[str, Any]) -> dict[str, Path | list[Path]]:
+    """The files of other snippets that run() is given, by keyword."""
+
+    def found(other: Any) -> Path:
+        if not isinstance(other, str) or not NAME.fullmatch(other) or other == name:
+            raise SnippetError(f"{path}: [tool.kitchen] files: {other!r} is not the name of another snippet")
+        file = root / f"{other}.py"
+        if not file.is_file():
+            raise SnippetError(f"{path}: [tool.kitchen] files: {other!r}: there is no file {file}")
+        return file.resolve()
+
+    files = table.get("files", {})
+    if not isinstance(files, dict) or (files and "measured_by" in table):
+        raise SnippetError(f"{path}: [tool.kitchen] files: wants a table of keywords, and no measured_by beside it")
+    return {key: [found(one) for one in v] if isinstance(v, list) else found(v) for key, v in files.items()}
 
 
 @lru_cache(maxsize=64)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kitchen import snippet
+from kitchen import runner, snippet
 from kitchen.snippet import SnippetError
 from tests.snippet_files import run_body, write_snippet
 
@@ -54,6 +54,11 @@ def test_the_hash_does_not_depend_on_line_ends(tmp_path: Path) -> None:
         ("# value = 0", "# measured_by = 'demo/one'", "the name of another snippet"),
         ("# value = 0", "# measured_by = 'demo/two'", "there is no file"),
         ("# value = 0", "# measured_by = '../two'", "the name of another snippet"),
+        ("# value = 0", "# files = ['demo/two']", "wants a table of keywords"),
+        ("# value = 0", "# files = {tool = 'demo/one'}", "not the name of another snippet"),
+        ("# value = 0", "# files = {tool = 'demo/two'}", "there is no file"),
+        ("# value = 0", "# files = {models = ['demo/two']}", "there is no file"),
+        ("# value = 0", "# files = {models = [3]}", "not the name of another snippet"),
         ("# value = 0", "# priority = 1", "unknown keys ['priority']"),
         ("# [tool.kitchen]", "# [tool.other]", "no [tool.kitchen] table"),
         ("# value = 0", "# value = = 0", "not valid TOML"),
@@ -86,6 +91,24 @@ def test_a_subject_is_measured_by_another_snippet(tmp_path: Path) -> None:
         path.write_text(path.read_text("utf-8") + "# changed\n", "utf-8")
         again = snippet.load("demo/one", tmp_path)
         assert again.sha256 not in before, "the record depends on both files"
+        assert again.digest_now() == again.sha256
+        before.add(again.sha256)
+
+
+def test_a_snippet_is_given_the_files_of_others(tmp_path: Path) -> None:
+    tool = write_snippet(tmp_path, BODY, name="demo/tool")
+    models = [write_snippet(tmp_path, BODY, name=f"demo/{which}") for which in ("mlp", "lstm")]
+    more = 'files = {tool = "demo/tool", models = ["demo/mlp", "demo/lstm"]}'
+    one = write_snippet(tmp_path, "def run(*, tool, models):\n    return [{'n': len(models)}]\n", more=more)
+    paths = [str(model.path.resolve()) for model in models]
+    assert one.arguments == {"tool": str(tool.path.resolve()), "models": paths}
+    outcome = runner.run(one)
+    assert (outcome.status, outcome.rows) == ("ok", [{"n": 2}])
+    before = {one.sha256}
+    for path in (one.path, tool.path, *(model.path for model in models)):
+        path.write_text(path.read_text("utf-8") + "# changed\n", "utf-8")
+        again = snippet.load("demo/one", tmp_path)
+        assert again.sha256 not in before, "the record depends on all of them"
         assert again.digest_now() == again.sha256
         before.add(again.sha256)
 
