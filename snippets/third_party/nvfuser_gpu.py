@@ -92,7 +92,9 @@ OF_THUNDER = ("ThunderCompiler", "thunder.jit")
 PLAIN = ("none", "none_again")
 WORKLOADS = ("inference", "training")
 NO_CUDA = "nvFuser needs a CUDA device."
-TO_INSTALL = {"thunder": "Lightning Thunder", "nvfuser_direct": "nvFuser"}
+MODULES = {"thunder": "Lightning Thunder", "nvfuser_direct": "nvFuser"}
+#: Versions that fit each other, on Linux with Python 3.12.
+TO_INSTALL = "torch==2.10.0 lightning-thunder==0.2.6 nvfuser-cu128-torch210==0.2.36.dev20260301"
 # Student's t, quantile 0.975, for 1, 2, 3 ... degrees of freedom.
 T_975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)
 
@@ -568,9 +570,9 @@ def run(
     if not torch.cuda.is_available():
         rows = [blank_row(*pair, way, "cpu", threads) for pair in pairs for way in (*PLAIN, *ways)]
         return [row | {"status": "unavailable", "note": NO_CUDA} for row in rows]
-    for module, name in TO_INSTALL.items():
+    for module, name in MODULES.items():
         if not installed(module):
-            raise SystemExit(f"this snippet needs {name}: pip install -r environments/thunder.txt")
+            raise SystemExit(f"this snippet needs {name}: pip install {TO_INSTALL}")
     common: Row = {"device": "cuda", "threads": threads, "block_ms": block_ms}
     common |= {"width": width, "batch": batch, "length": length}
     budget: Row = {"repeats": repeats, "processes": processes, "rounds": rounds, "child_limit_s": child_limit_s}

@@ -32,7 +32,7 @@ Columns
     raised_at          where an error came: "import", "compiling", "first call", "backward"; "never" where none did
     error, message     name of the exception and its first line
     relative_error     largest difference from eager over the largest value of eager; the worst tensor
-    gradients          "equal", "lost", "wrong", "error", or "not wanted" in inference
+    gradients          "equal", "lost", "wrong", "error", or "not wanted" in inference; None in a plan
     executed           calls that reached a function compiled by thunder, in one step
     captured_graphs    graphs that Dynamo captured (None for thunder.jit, which does without Dynamo)
     inductor_parts     parts of those graphs that thunder handed to Inductor
@@ -43,6 +43,7 @@ Columns
     left_operations    names of the operations outside
     trace              the last forward trace, without comments on where in the source a line comes from
     package, package_version        "lightning-thunder" and its version
+    nvfuser_version    version of nvFuser's wheel, or None where there is none
     status, note       "ok" (also for an error that was caught: that is the finding); "failed" where the process died;
                        "not measured" and why
     device             "cpu"
@@ -74,6 +75,8 @@ Row = dict[str, Any]
 
 PACKAGE = "lightning-thunder"
 WHEEL = "nvfuser-cu128-torch210"
+#: Versions that fit each other, on Linux; the wheel of nvFuser wants Python 3.12.
+TO_INSTALL = "torch==2.10.0 lightning-thunder==0.2.6 nvfuser-cu128-torch210==0.2.36.dev20260301"
 WIDTH, HEADS, BATCH, LENGTH = 64, 4, 2, 16
 TOLERANCE = 1e-4
 WAYS = ("thunder.jit", "ThunderCompiler")
@@ -372,7 +375,6 @@ def try_plan(job: Row) -> Row:
     return {
         "outcome": "planned",
         "raised_at": "never",
-        "gradients": "not wanted",
         "executed": 0,
         "operations": len(inside) + len(left),
         "executors": tally(executor for _, executor, _ in found),
@@ -474,7 +476,7 @@ def blank_row(kind: str, **given: Any) -> Row:
     """Return a row with every column, nothing tried yet."""
     row: Row = {"kind": kind, "case": None, "way": None, "workload": None} | given
     row |= dict.fromkeys(RESULTS)
-    row |= {"package": PACKAGE, "package_version": version_of(PACKAGE)}
+    row |= {"package": PACKAGE, "package_version": version_of(PACKAGE), "nvfuser_version": version_of(WHEEL)}
     return row | {"status": "ok", "note": None, "device": "cpu"}
 
 
@@ -492,7 +494,7 @@ def run(
     process that takes longer is killed, and what it was at is a failed row.
     """
     if importlib.util.find_spec("thunder") is None:
-        raise SystemExit("this snippet needs Lightning Thunder: pip install -r environments/thunder.txt")
+        raise SystemExit(f"this snippet needs Lightning Thunder: pip install {TO_INSTALL}")
     imported = blank_row("import", case="import thunder")
     tried = [blank_row("case", case=c, way=w, workload=k) for c in cases for w in ways for k in workloads]
     planned = [blank_row("plan", case=c, way="thunder.jit", workload=k) for c in plans for k in workloads]
