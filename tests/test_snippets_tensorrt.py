@@ -46,7 +46,7 @@ def check_rows(rows: list[Row]) -> None:
             assert not any(value for column, value in row.items() if column.endswith(TIME_SUFFIXES))
 
 
-class PretendedEngine(torch.nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
+class PretendedEngine(torch.nn.Module):  # type: ignore[name-defined, unused-ignore]
     """A TensorRT engine: runs a graph without gradients. ``scale`` makes it wrong."""
 
     def __init__(self, run: Any, scale: float) -> None:
@@ -81,7 +81,7 @@ def pretend(fault: str) -> dict[str, ModuleType]:
             per_subgraph_data=[SimpleNamespace(subgraph_op_count=count) for count in parts],
             to_run_in_torch=left,
         )
-        compiler.dryrun_stats_display(tracker, False)  # type: ignore[attr-defined]
+        compiler.dryrun_stats_display(tracker, False)
         engines = [PretendedEngine(graph.forward, 1.1 if fault == "wrong" else 1.0) for _ in parts]
         return lambda *values: [engine(*values) for engine in engines][-1]
 
@@ -99,9 +99,8 @@ def snippet(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         parent, _, child = name.rpartition(".")
         if parent:
             monkeypatch.setattr(modules[parent], child, pretended, raising=False)
-    for name, value in {"is_available": True, "synchronize": None, "get_rng_state": None}.items():
-        monkeypatch.setattr(torch.cuda, name, lambda *_, value=value: value)
-    monkeypatch.setattr(torch.cuda, "set_rng_state", lambda state: None)
+    real = torch.cuda.is_available
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(module, "synchronize", lambda device: None)
     monkeypatch.setattr(module, "HEADS", 4)
     monkeypatch.setattr(module, "installed", lambda name: True)
@@ -117,8 +116,12 @@ def snippet(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
     def run_child(job: Row, *_: Any) -> Row:
         torch._dynamo.reset()
+        # As child_main does: another number of threads is another graph for Dynamo.
         torch.set_num_threads(job["threads"])
-        answer: Row = json.loads(json.dumps(module.CHILDREN[job["task"]](job | {"device": "cpu"}), allow_nan=False))
+        with monkeypatch.context() as child:
+            # Only run() is to believe in CUDA: Dynamo would go and ask it about its properties.
+            child.setattr(torch.cuda, "is_available", real)
+            answer: Row = json.loads(json.dumps(module.CHILDREN[job["task"]](job | {"device": "cpu"}), allow_nan=False))
         return answer
 
     monkeypatch.setattr(module, "run_child", run_child)
