@@ -341,7 +341,7 @@ def variants_of(*, backends: Sequence[str]) -> list[str]:
 def count_executions() -> list[None]:
     """Make OpenVINO's runtime note each call, and return the list of notes."""
     notes: list[None] = []
-    execute = importlib.import_module("openvino.frontend.pytorch.torchdynamo.execute")
+    execute: Any = importlib.import_module("openvino.frontend.pytorch.torchdynamo.execute")
     original = execute.openvino_execute
 
     def counting(*arguments: Any, **settings: Any) -> Any:
@@ -583,8 +583,9 @@ def add_steps(rows: dict[str, Row], runs: Sequence[Row], noise: float) -> None:
         row["processes"], row["rounds"] = len(runs), len(runs[0][key])
         twin = whole("none") if row["kind"] == "whole" else alone(row["part"], "none")
         if key != twin:
-            row |= dict(zip(SPEEDUP, ratio_interval(runs, twin, key), strict=True))
-            row["verdict"] = judge(*(row[name] for name in SPEEDUP), noise)
+            ratio, low, high = ratio_interval(runs, twin, key)
+            row |= {"speedup_ratio": ratio, "speedup_low": low, "speedup_high": high}
+            row["verdict"] = judge(ratio, low, high, noise)
     for row in rows.values():
         if row["status"] == "ok" and row["kind"] == "whole" and row["scope"] != "one back end":
             parts = [rows[alone(part, row[part])]["step_us"] for part in ("encoder", "decoder")]

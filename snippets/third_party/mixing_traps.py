@@ -618,7 +618,7 @@ def generated(function: Callable[..., Any], x: torch.Tensor) -> tuple[torch.Tens
 
 def pointwise(bench: Bench, *, apart: bool) -> torch.Tensor:
     """Compile two pointwise parts with Inductor, in one or apart; count kernels and guards."""
-    bench.model.encoder, bench.model.decoder = Norm(), Scale()  # type: ignore[assignment]
+    bench.model.encoder, bench.model.decoder = Norm(), Scale()
     guards: list[int] = []
 
     def note_guards(entries: Sequence[Any]) -> list[bool]:
@@ -699,7 +699,7 @@ def gradients(bench: Bench) -> torch.Tensor:
 @contextlib.contextmanager
 def noting_settings() -> Iterator[list[Row]]:
     """Note the settings with which Inductor is called for each graph."""
-    compile_fx = importlib.import_module("torch._inductor.compile_fx")
+    compile_fx: Any = importlib.import_module("torch._inductor.compile_fx")
     original, seen, inside = compile_fx.compile_fx, list[Row](), list[bool]()
 
     def noting(*arguments: Any, **settings: Any) -> Any:
@@ -747,7 +747,7 @@ def dynamic_decoder(bench: Bench) -> torch.Tensor:
 
 def count_executions() -> Callable[[], int]:
     """Count the calls that reach OpenVINO's runtime; returns a function that tells how many."""
-    execute = importlib.import_module("openvino.frontend.pytorch.torchdynamo.execute")
+    execute: Any = importlib.import_module("openvino.frontend.pytorch.torchdynamo.execute")
     original, calls = execute.openvino_execute, list[int]()
 
     def counting(*arguments: Any, **settings: Any) -> Any:
