@@ -393,6 +393,7 @@ def test_the_claim_is_judged_by_the_whole_interval() -> None:
     text = words("mix_gain", [gain()])
     assert "openvino | inductor the fastest mix" in text
     assert "1.40×, 1.35–1.45×" in text
+    assert f"{verdicts_mixing.CLAIMED - 1:.0%}" == "22%"
     assert "on 1 of 1 models, and by 22% or more, with the whole interval, on 1" in text
     assert "holds on every model" in text
     # Faster, but the interval reaches below what is claimed.
