@@ -4,7 +4,7 @@
 #
 # [tool.kitchen]
 # needs = ["compiler"]
-# limit_s = 600
+# limit_s = 800
 # value = 50
 # ///
 """Does one back end for the encoder and another for the decoder beat the best back end on the whole?
