@@ -67,9 +67,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -107,8 +106,7 @@ COLUMNS = [
 ]
 
 
-@dataclass(frozen=True)
-class Package:
+class Package(NamedTuple):
     """A package whose back end comes by a name or by a function.
 
     ``module``: what has to be imported before the name is known; empty where an entry point does it.
@@ -126,8 +124,7 @@ class Package:
         return f"{words}; import {self.module}" if self.module and not self.function else words
 
 
-@dataclass(frozen=True)
-class Gone:
+class Gone(NamedTuple):
     """A name that is gone: the last torch that had it, what to write instead, and who brought it."""
 
     last_release: str
@@ -166,7 +163,7 @@ _INDUCTOR = 'backend="inductor"'
 _CUDAGRAPHS = 'backend="cudagraphs"'
 _AOT_EAGER = 'backend="aot_eager"'
 _OPENXLA = 'backend="openxla"'
-_TENSORRT = 'import torch_tensorrt; backend="torch_tensorrt"'
+_TENSORRT = 'backend="torch_tensorrt"'
 _RELAX = "backend=relax_dynamo()"
 _ONNX = "torch.onnx.export(..., dynamo=True)"
 
@@ -204,7 +201,7 @@ NEVER: dict[str, Gone] = {
     "reduce-overhead": Gone("never", 'mode="reduce-overhead"'),
     "max-autotune": Gone("never", 'mode="max-autotune"'),
     "default": Gone("never", _INDUCTOR),
-    "aot_inductor": Gone("never", "torch._inductor.aoti_compile_and_package"),
+    "aot_inductor": Gone("never", "aoti_compile_and_package()"),
     "triton": Gone("never", _INDUCTOR),
     "torchscript": Gone("never", _INDUCTOR),
     "onnxruntime": Gone("never", _ONNX, "onnxruntime"),
