@@ -924,7 +924,8 @@ def outcome(graphs: Row) -> str:
 def first_line(error: BaseException) -> str:
     """Return the first lines of a message that say something, without what a machine's folders are called."""
     lines = [line.strip() for line in str(error).replace(f"{__name__}.", "").splitlines() if line.strip()]
-    return re.sub(r"(?:/[\w.+-]+)+/", "…/", " ".join(lines[:2]))[:200]
+    text = re.sub(r"(?:/[\w.+-]+)+/", "…/", " ".join(lines[:2]))
+    return text if len(text) <= 160 else text[:159] + "…"
 
 
 def expected(bench: Bench) -> torch.Tensor:
