@@ -15,7 +15,7 @@ on three modules. Training is tried as it is ("torch.compile"), with an input th
 gradient"), and through a compiler function that takes out of a graph the outputs that are None ("mended").
 
 Counted in a step that follows the first: calls that reached IREE's runtime, and the operators that torch ran itself (by
-torch's profiler, without those that only make a view). Outputs are compared with the same module in float64,
+torch's profiler, without those that only make a view or a copy). Outputs are compared with the same module in float64,
 run without compiling; gradients with those of the same module.
 
 A float64 tensor can leave IREE's device unusable, so what might do so runs in a process of its own. One that takes its
@@ -31,7 +31,7 @@ Columns
     torch_operators    operators that torch ran itself in the same step
     eager_operators    operators that the step takes without compiling
     ran_in             "IREE", "IREE and torch", "torch"; None where nothing ran
-    relative_error     norm of the difference over the norm, output against float64
+    relative_error     norm of the difference over the norm, output against float64; at most 1
     gradients          "equal", "wrong", "lost" (no graph leads back), "error", "not wanted"
     raised_at          where an error came: "torch.compile()", "first call", "backward", "export"; "never"
     error, message     name of the exception and its first line; where IREE's compiler writes the cause to stderr, that
@@ -85,16 +85,8 @@ TOLERANCE = 1e-4
 BOOKKEEPING = {
     f"aten::{name}"
     for name in (
-        "detach",
-        "alias",
-        "view",
-        "t",
-        "transpose",
-        "expand",
-        "to",
-        "lift_fresh",
-        "resolve_conj",
-        "resolve_neg",
+        *("detach", "alias", "view", "t", "transpose", "expand", "to", "clone", "contiguous"),
+        *("empty", "empty_strided", "set_", "lift_fresh", "resolve_conj", "resolve_neg"),
     )
 }
 
@@ -242,9 +234,9 @@ def failure(error: BaseException, at: str, log: Path) -> Row:
 
 
 def off(got: torch.Tensor, expected: torch.Tensor) -> float:
-    """Return the norm of the difference over the norm of what is expected; infinite numbers count as 1e30."""
+    """Return the norm of the difference over the norm of what is expected; 1 at most."""
     ratio = ((got.double() - expected.double()).norm() / expected.double().norm().clamp_min(1e-30)).item()
-    return ratio if ratio < 1e30 else 1e30
+    return ratio if ratio < 1 else 1.0  # also for what is not a number
 
 
 def ran_in(executed: int, torch_operators: int) -> str:
