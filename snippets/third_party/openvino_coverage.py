@@ -28,6 +28,7 @@ Columns
     way                the road: "default", "aot_autograd", "convert_model", "aot_autograd, outputs copied"
     outcome            "runs"; "wrong" where result or gradient is off; "error"
     executed           calls that reached OpenVINO's runtime in one step
+    handed_over        tensors that these calls were given: weights that are not constants of the model count
     torch_operators    operators that torch ran itself in the same step
     eager_operators    operators that the step takes without compiling
     ran_in             "OpenVINO", "OpenVINO and torch", "torch", "Inductor"; None where nothing ran
@@ -212,12 +213,13 @@ class Seen:
 
     def __init__(self) -> None:
         self.executed = 0
+        self.handed_over = 0
         self.inductor = 0
         self.swallowed: BaseException | None = None
 
     def forget(self) -> None:
         """Forget everything: the next experiment begins."""
-        self.executed, self.inductor, self.swallowed = 0, 0, None
+        self.executed, self.handed_over, self.inductor, self.swallowed = 0, 0, 0, None
 
     def ran_in(self, torch_operators: int | None = None) -> str:
         """Return whose code has run since ``executed`` was set to nought."""
@@ -241,6 +243,7 @@ def watched() -> Iterator[None]:
             SEEN.swallowed = error
             raise
         SEEN.executed += 1
+        SEEN.handed_over += sum(isinstance(argument, torch.Tensor) for argument in arguments)
         return result
 
     def instead(*arguments: Any, **keywords: Any) -> Any:
@@ -364,14 +367,15 @@ def inference(case: str, way: str) -> Row:
                 run_it = compiled(model, aot_autograd=way == "aot_autograd")
             at = "first call"
             run_it(*inputs)
-            SEEN.executed = 0
+            SEEN.executed = SEEN.handed_over = 0
             results: list[torch.Tensor] = []
             row["torch_operators"] = operators_in(lambda: results.append(run_it(*inputs)))
         except Exception as error:
             return row | failure(error, at)
     # What convert_model returns is OpenVINO's runtime itself: every call is one.
-    SEEN.executed += way == "convert_model"
-    row |= {"executed": SEEN.executed, "ran_in": SEEN.ran_in(row["torch_operators"])}
+    if way == "convert_model":
+        SEEN.executed, SEEN.handed_over = 1, len(inputs)
+    row |= {"executed": SEEN.executed, "handed_over": SEEN.handed_over, "ran_in": SEEN.ran_in(row["torch_operators"])}
     row["relative_error"] = off(results[0], expected)
     row |= {"outcome": "runs" if row["relative_error"] <= TOLERANCE else "wrong", "raised_at": "never"}
     row |= {"error": None, "message": None}
@@ -403,12 +407,12 @@ def training(case: str, way: str) -> Row:
         if result.requires_grad:
             at = "backward"
             result.backward(seed)
-        SEEN.executed = 0
+        SEEN.executed = SEEN.handed_over = 0
         results: list[torch.Tensor] = []
         row["torch_operators"] = operators_in(lambda: results.append(step(module, model)))
     except Exception as error:
         return row | {"gradients": "error"} | failure(error, at)
-    row |= {"executed": SEEN.executed, "ran_in": SEEN.ran_in(row["torch_operators"])}
+    row |= {"executed": SEEN.executed, "handed_over": SEEN.handed_over, "ran_in": SEEN.ran_in(row["torch_operators"])}
     row["relative_error"] = off(results[0], step(plain, plain))
     if not results[0].requires_grad:
         row["gradients"] = "lost"
@@ -610,7 +614,8 @@ def run(
                 # The first without an answer took the process down; the others get a new one.
                 lost[first] = trouble or "the process ended without an answer"
     package = {"package": "openvino", "package_version": version("openvino")}
-    empty = dict.fromkeys(("outcome", "executed", "torch_operators", "eager_operators", "ran_in", "relative_error"))
+    empty = dict.fromkeys(("outcome", "executed", "handed_over", "torch_operators", "eager_operators", "ran_in"))
+    empty |= {"relative_error": None}
     empty |= {"gradients": "not wanted"}
     empty |= dict.fromkeys(("raised_at", "error", "message", "asked", "used"))
     rows: list[Row] = []
