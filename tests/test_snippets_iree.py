@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_snippets import load, run_alone
+
+from tests.test_snippets import load, run_alone
 
 pytest.importorskip("torch")
 pytest.importorskip("iree.turbine")

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_snippets import load, run_alone
+
+from tests.test_snippets import load, run_alone
 
 pytest.importorskip("torch")
 pytest.importorskip("openvino")
