@@ -21,7 +21,10 @@ ALL: Row = {
     "named": ["mlp"],
     "trained": ["mlp"],
     "settings": ["nothing", "--task_topology_group_count=1"],
-    "behaviours": ["other batch sizes", "other batch sizes, dynamic=False", "output kept", "number that changes"],
+    "behaviours": [
+        *("other batch sizes", "other batch sizes, dynamic=False", "output kept"),
+        *("number that changes", "number that changes, float64 kept", "float64, kept"),
+    ],
 }
 NONE: Row = {key: [] for key in ALL}
 
@@ -38,7 +41,7 @@ def one(rows: list[Row], kind: str, case: str, way: str = "torch.compile") -> Ro
 
 @pytest.mark.slow
 def test_rows_share_their_columns_and_name_the_package(rows: list[Row]) -> None:
-    assert len(rows) == 3 * 2 + 2 + 3 + 2 + 4
+    assert len(rows) == 3 * 2 + 2 + 3 + 2 + 6
     assert len({frozenset(row) for row in rows}) == 1
     for row in rows:
         assert (row["status"], row["note"]) == ("ok", None)
@@ -89,6 +92,12 @@ def test_surprises(rows: list[Row]) -> None:
     assert number["outcome"] == "wrong", "and the result is wrong"
     assert number["executed"] > 0
     assert 1e-4 < number["relative_error"] <= 1
+    mended = one(rows, "behaviour", "number that changes, float64 kept")
+    assert (mended["outcome"], mended["raised_at"]) == ("runs", "never")
+    assert mended["relative_error"] < 1e-5
+    exact = one(rows, "behaviour", "float64, kept")
+    assert (exact["outcome"], exact["executed"]) == ("runs", 1)
+    assert exact["relative_error"] < 1e-12, "float64 all the way"
 
 
 @pytest.mark.slow
