@@ -3,6 +3,7 @@
 # dependencies = ["torch>=2.11"]
 #
 # [tool.kitchen]
+# needs = []
 # limit_s = 240
 # value = 50
 # ///

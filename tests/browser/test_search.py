@@ -87,7 +87,7 @@ def test_a_pasted_message_lands_on_the_answer(visit: Callable[..., Any], languag
     # And the link leads there.
     seen.page.click(f"{FIRST} a[href$='{section}']")
     seen.page.wait_for_url(re.compile(re.escape(section)))
-    assert seen.page.locator(f"[id='{section[1:]}']").is_visible()
+    seen.page.wait_for_selector(f"[id='{section[1:]}']", state="visible", timeout=15_000)
     assert not seen.faults()
 
 
