@@ -177,9 +177,14 @@ def test_a_result_may_be_an_argument_or_nothing(module: ModuleType) -> None:
 
 @pytest.mark.slow
 def test_the_export_adds_no_guards_to_the_compile(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    here, there = threading.get_ident(), []
-    export = torch.onnx.export
-    monkeypatch.setattr(torch.onnx, "export", lambda *a, **k: (there.append(threading.get_ident()), export(*a, **k))[1])
+    here, export = threading.get_ident(), torch.onnx.export
+    there: list[int] = []
+
+    def noting(*arguments: Any, **keywords: Any) -> Any:
+        there.append(threading.get_ident())
+        return export(*arguments, **keywords)
+
+    monkeypatch.setattr(torch.onnx, "export", noting)
     compiled = torch.compile(module.mlp().eval(), backend=module.through_onnxruntime)
     with torch.no_grad():
         for batch in (8, 6, 5):

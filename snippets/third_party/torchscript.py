@@ -81,7 +81,7 @@ def mlp() -> nn.Module:
     return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
 
 
-def first_line(error: BaseException | Warning) -> str:
+def first_line(error: BaseException | str) -> str:
     """Return the first line of a message that says something, without folders of this machine."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return re.sub(r"(?:/[\w.+-]+)+/(?=[\w.+-]+)", "", lines[0])[:240] if lines else ""
@@ -204,13 +204,13 @@ def alone(case: str) -> Row:
         right, same = near(made(x), model(x)), near(loaded(x), model(x))
     deprecated = [w for w in heard if issubclass(w.category, DeprecationWarning | FutureWarning)]
     up, down = torch.ones(4), torch.full((4,), -3.0)
+    name, message = None, None
     try:
         with torch.no_grad(), quiet():
             branchy, _ = WAYS[case](Branching(), up)
             branch = "kept" if near(branchy(up), branching(up)) and near(branchy(down), branching(down)) else "lost"
-        error, message = None, None
-    except Exception as refused:
-        branch, error, message = "refused", type(refused).__name__, first_line(refused)
+    except Exception as error:
+        branch, name, message = "refused", type(error).__name__, first_line(error)
     said = f"{deprecated[0].category.__name__}: {first_line(deprecated[0].message)}" if deprecated else None
     return {
         "outcome": "runs" if right else "wrong",
@@ -219,7 +219,7 @@ def alone(case: str) -> Row:
         "branch": branch,
         "saved": "yes" if same else "no",
         "warning": said,
-        "error": error,
+        "error": name,
         "message": message,
     }
 
