@@ -169,6 +169,15 @@ def test_openxla_message_keeps_the_address_and_drops_folders() -> None:
 # ---------------------------------------------------------------- TorchScript
 
 
+def test_versions_are_plain_text_for_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    openxla, torchscript = load(OPENXLA), load(TORCHSCRIPT)
+    monkeypatch.setattr(openxla, "run_child", lambda job, folder, limit_s: {"status": "ok", "note": None})
+    monkeypatch.setattr(torchscript, "through_compile", lambda backend, case, mode: {})
+    monkeypatch.setattr(torchscript, "alone", lambda case: {})
+    for row in (*openxla.run(), *torchscript.run()):
+        assert type(row["torch_version"]) is str, "torch's own class is no JSON"
+
+
 @pytest.fixture(scope="module")
 def torchscript_rows() -> list[Row]:
     return run_alone(TORCHSCRIPT, {})

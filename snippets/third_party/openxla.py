@@ -253,7 +253,7 @@ def run(*, cases: Sequence[str] | None = None, child_limit_s: float = 60.0) -> l
             else:
                 rows.append(job | run_child(job, Path(folder), child_limit_s))
     columns = ("outcome", "executed", "xla_operators", "left", "relative_error", "gradients", "raised_at", "error")
-    about = {"package": "torch_xla", "package_version": version, "torch_version": torch.__version__}
+    about = {"package": "torch_xla", "package_version": version, "torch_version": str(torch.__version__)}
     return [dict.fromkeys((*columns, "message")) | row | about for row in rows]
 
 

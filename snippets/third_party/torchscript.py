@@ -234,7 +234,7 @@ def run() -> list[Row]:
                 rows.append(names | through_compile(backend, case, mode))
     rows += [{"kind": "alone", "backend": None, "case": case, "mode": "inference"} | alone(case) for case in WAYS]
     blank = dict.fromkeys(("executed", "gradients", "branch", "saved", "warning", "raised_at", "error", "message"))
-    return [blank | row | {"torch_version": torch.__version__, "status": "ok", "note": None} for row in rows]
+    return [blank | row | {"torch_version": str(torch.__version__), "status": "ok", "note": None} for row in rows]
 
 
 def main() -> None:

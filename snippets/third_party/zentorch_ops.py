@@ -386,7 +386,7 @@ def run(
     columns = ["outcome", "executed", "operators", "relative_error", "eager_error", "gradients", "weights"]
     columns += ["afterwards_error", "overwritten", "died", "processes", "raised_at", "error", "message"]
     about = {"package": "zentorch", "package_version": importlib.metadata.version("zentorch")}
-    about |= {"torch_version": torch.__version__, "capability": torch.backends.cpu.get_cpu_capability()}
+    about |= {"torch_version": str(torch.__version__), "capability": torch.backends.cpu.get_cpu_capability()}
     return [dict.fromkeys(columns) | row | about for row in rows]
 
 
