@@ -110,6 +110,19 @@ def missing_dependency(dependencies: list[str]) -> str | None:
     return None
 
 
+def what_is_missing(dependencies: list[str], needs: list[str]) -> str | None:
+    """Why the snippet cannot run here, or None. A GPU is asked for before packages that are of no use without one."""
+    is_torch = [dependency.partition(">=")[0].strip() == "torch" for dependency in dependencies]
+    torch = [dependency for dependency, yes in zip(dependencies, is_torch, strict=True) if yes]
+    others = [dependency for dependency, yes in zip(dependencies, is_torch, strict=True) if not yes]
+    return (
+        missing_dependency(torch)
+        or unmet_need([need for need in needs if need == "cuda"])
+        or missing_dependency(others)
+        or unmet_need([need for need in needs if need != "cuda"])
+    )
+
+
 def cxx_command() -> str:
     """The compiler that Inductor would call: CXX where set, else g++ (clang++ on macOS)."""
     return os.environ.get("CXX") or ("clang++" if sys.platform == "darwin" else "g++")
@@ -170,7 +183,7 @@ def load_module(path: str) -> ModuleType:
 
 
 def run(job: dict[str, Any]) -> dict[str, Any]:
-    missing = missing_dependency(job["dependencies"]) or unmet_need(job["needs"])
+    missing = what_is_missing(job["dependencies"], job["needs"])
     if missing:
         return unavailable(missing)
     if job.get("check_only"):

@@ -214,8 +214,15 @@ class _Measuring:
                 self.say(f"{place} {one.name}: left out, {_duration(max(remaining, 0))} are left of the budget")
                 return
             limit_s = min(limit_s, remaining)
-        if before is not None and before.status == "unavailable" and not results.is_stale(before, one):
+        if before is not None and not results.is_stale(before, one) and self._may_be_unavailable(before):
             check = runner.run(one, limit_s=120, check_only=True)
+            if check.status == "unavailable" and before.status == "ok":
+                self.report.unavailable.append(one.name)
+                other = before.run.environment["torch"]
+                self.say(
+                    f"{place} {one.name}: not in this environment ({check.reason}); its record of torch {other} stays"
+                )
+                return
             if check.status == "unavailable" and check.reason == before.reason:
                 self.report.unavailable.append(one.name)
                 self.say(f"{place} {one.name}: still unavailable ({check.reason})")
@@ -261,6 +268,13 @@ class _Measuring:
         self._bundle(quiet=True)
         detail = f", {_count(len(outcome.rows), 'row')}" if outcome.status == "ok" else f": {outcome.reason}"
         self.say(f"      {outcome.status} in {_duration(outcome.wall_s)}{detail}")
+
+    def _may_be_unavailable(self, before: Record) -> bool:
+        """Whether to ask first if the snippet can run here at all: it could not the last time, or it could with
+        another torch, in an environment of its own, whose record "unavailable here" is not to cover up."""
+        return before.status == "unavailable" or (
+            before.status == "ok" and before.run.environment["torch"] != self.probed["torch"]
+        )
 
     def _folder(self) -> Path:
         """The run's folder; made with the first record, so that a call that measures nothing leaves nothing."""

@@ -27,6 +27,7 @@ from kitchen import blocks, calls, charts, excerpts, formulas, groups, inventory
 from kitchen import chooser as chooser_data
 from kitchen import glossary as glossary_data
 from kitchen import matrix as matrices
+from kitchen import verdicts_mixing as _  # noqa: F401  (importing it adds its rules)
 from kitchen.context import PageError, State, state
 
 __all__ = [

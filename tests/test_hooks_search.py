@@ -1,11 +1,13 @@
-"""The theme's search index takes apart only pages that have changed."""
+"""The theme's search index takes apart only pages that have changed; its worker is mended, or the build says so."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from mkdocs.exceptions import PluginError
 
 from kitchen.hooks import search
 
@@ -40,3 +42,31 @@ def test_only_a_changed_page_is_taken_apart_and_the_entries_are_the_same(monkeyp
     assert [entry["text"] for entry in second.entries] == ["one", "two", "three", "four"]
     assert _build(("a/", "one two"), code="zh").taken_apart == ["a/"]
     assert _build(("a/", "one two"), meta={"search": {"boost": 2}}).taken_apart == ["a/"]
+
+
+def _built(tmp_path: Path, worker: str) -> tuple[Any, Path]:
+    folder = tmp_path / "assets/javascripts/workers"
+    folder.mkdir(parents=True)
+    path = folder / "search.0123.min.js"
+    path.write_text(worker, "utf-8")
+    return SimpleNamespace(site_dir=str(tmp_path), theme={"language": "en"}, extra={}), path
+
+
+def test_the_worker_is_mended_at_every_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "is_root", lambda config: False)
+    config, path = _built(tmp_path, "".join(f"/*{i}*/{wrong}" for i, (wrong, _, _) in enumerate(search._MENDED)))
+    search.on_post_build(config)
+    assert path.read_text("utf-8") == "".join(f"/*{i}*/{right}" for i, (_, right, _) in enumerate(search._MENDED))
+
+
+@pytest.mark.parametrize("missing", range(len(search._MENDED)))
+def test_a_worker_that_has_changed_stops_the_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: int
+) -> None:
+    monkeypatch.setattr(search, "is_root", lambda config: False)
+    config, path = _built(tmp_path, "".join(w for i, (w, _, _) in enumerate(search._MENDED) if i != missing))
+    before = path.read_text("utf-8")
+    with pytest.raises(PluginError, match=r"kitchen/hooks/search\.py") as raised:
+        search.on_post_build(config)
+    assert search._MENDED[missing][2] in str(raised.value)
+    assert path.read_text("utf-8") == before

@@ -161,6 +161,27 @@ def test_what_stays_unavailable_is_recorded_once(tmp_path: Path, kitchen: Measur
     assert "pip install 'no-such-package-anywhere'" in said
 
 
+def test_a_record_of_another_environment_is_not_covered_up(
+    tmp_path: Path, kitchen: Measure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A package that is in another environment only: there it is measured, here its record stays."""
+    package = tmp_path / "other" / "only_there-1.dist-info"
+    package.mkdir(parents=True)
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: only-there\nVersion: 1\n")
+    path = add(tmp_path, "demo/a", dependencies='["only-there"]')
+    with monkeypatch.context() as there:
+        there.setenv("PYTHONPATH", str(package.parent))
+        there.setattr(machine, "probe", lambda: PROBED | {"torch": "2.10.0"})
+        assert kitchen()[0].recorded == {"demo/a": "ok"}
+    report, said = kitchen(force=True)
+    assert (report.recorded, report.unavailable, report.exit_code) == ({}, ["demo/a"], 0)
+    assert "its record of torch 2.10.0 stays" in said
+    [record] = results.newest(tmp_path / "results", "demo/a").values()
+    assert record.status == "ok"
+    path.write_text(path.read_text("utf-8") + "# edited\n", "utf-8")
+    assert kitchen()[0].recorded == {"demo/a": "unavailable"}, "an old record says nothing about a new snippet"
+
+
 def test_only(tmp_path: Path, kitchen: Measure) -> None:
     for name in ("demo/a", "demo/b", "other/c"):
         add(tmp_path, name)

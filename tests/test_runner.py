@@ -264,6 +264,20 @@ def test_cuda_is_not_met_without_a_gpu(tmp_path: Path) -> None:
     assert "needs a CUDA GPU" in (result.reason or "")
 
 
+def test_a_gpu_is_asked_for_before_packages_that_are_of_no_use_without_one(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    dependencies = '["torch>=2.0", "no-such-package-anywhere>=1.2"]'
+    one = write_snippet(tmp_path, run_body("return [{'n': 1}]"), needs='["cuda"]', dependencies=dependencies)
+    reason = runner.run(one).reason or ""
+    assert ("no-such-package-anywhere" in reason) if torch.cuda.is_available() else ("needs a CUDA GPU" in reason)
+    newer = write_snippet(tmp_path, run_body("return [{'n': 1}]"), needs='["cuda"]', dependencies='["torch>=999"]')
+    assert "pip install 'torch>=999'" in (runner.run(newer).reason or ""), "torch itself comes first: it tells of GPUs"
+    other = write_snippet(
+        tmp_path, run_body("return [{'n': 1}]"), needs='["redis-server"]', dependencies='["no-such-package-anywhere"]'
+    )
+    assert "no-such-package-anywhere" in (runner.run(other, env={"PATH": str(tmp_path)}).reason or "")
+
+
 @pytest.mark.parametrize("env", [{"PATH": "/nonexistent"}, {"CXX": "/nonexistent/g++"}], ids=["no PATH", "bad CXX"])
 def test_no_compiler(tmp_path: Path, env: dict[str, str]) -> None:
     one = write_snippet(tmp_path, run_body("return [{'n': 1}]"), needs='["compiler"]')

@@ -75,7 +75,7 @@ def test_contract(name: str, check: Callable[[str], None]) -> None:
 @pytest.mark.parametrize("name", BUDGETS)
 def test_header_docstrings_and_imports(name: str) -> None:
     contract.test_header_declares_what_the_snippet_needs(name)
-    contract.test_snippet_imports_only_the_standard_library_and_torch(name)
+    contract.test_snippet_imports_only_the_standard_library_torch_and_what_it_declares(name)
     contract.test_snippet_is_documented_and_takes_its_budget_by_keyword(name)
 
 

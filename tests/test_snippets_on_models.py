@@ -107,12 +107,14 @@ def test_openvino_is_not_allowed_to_hand_a_graph_to_inductor(module: ModuleType)
     from openvino.frontend.pytorch.torchdynamo import backend
 
     original, partition = backend.compile_fx, backend.Partitioner.make_partitions
+    inlines = torch._dynamo.config.inline_inbuilt_nn_modules
     try:
         backend.Partitioner.make_partitions = lambda *_: 1 / 0
         with torch.no_grad(), pytest.raises(Exception, match=r"hand it to Inductor: division by zero"):
-            torch.compile(refused, backend=module.openvino)(torch.eye(3))
+            module.openvino(refused)(torch.eye(3))
     finally:
         backend.compile_fx, backend.Partitioner.make_partitions = original, partition
+        torch._dynamo.config.inline_inbuilt_nn_modules = inlines
         torch._dynamo.reset()
 
 

@@ -81,7 +81,7 @@ def test_contract(check: Callable[[str], None]) -> None:
 
 def test_header_docstrings_and_imports() -> None:
     contract.test_header_declares_what_the_snippet_needs(NAME)
-    contract.test_snippet_imports_only_the_standard_library_and_torch(NAME)
+    contract.test_snippet_imports_only_the_standard_library_torch_and_what_it_declares(NAME)
     contract.test_snippet_is_documented_and_takes_its_budget_by_keyword(NAME)
 
 

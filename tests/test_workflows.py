@@ -146,7 +146,35 @@ def test_measuring_is_by_hand_or_on_main() -> None:
     assert triggers(workflow) == {"workflow_dispatch", "push"}
     assert workflow["on"]["push"]["branches"] == ["main"]
     ours = {name for name, job in workflow["jobs"].items() if not THROWN_AWAY.match(job["runs-on"])}
-    assert ours == {"measure", "live"}
+    assert ours == {"measure", "others", "live"}
+
+
+def test_each_environment_of_its_own_is_measured_with_the_snippets_that_it_is_for() -> None:
+    workflow = parse((GITHUB / "workflows" / "measure.yml").read_text(encoding="utf-8"))
+    job = workflow["jobs"]["others"]
+    places = job["strategy"]["matrix"]["place"]
+    environments = GITHUB.parent / "environments"
+    assert sorted(places) == sorted(path.stem for path in environments.glob("*.txt"))
+    script = next(step["run"] for step in job["steps"] if step["name"] == "Measure")
+    named = re.findall(r"--only (\S+?)[\s)]", script)
+    assert named
+    for place in places:
+        # The comment in the file tells people the same command, and the snippets need what is pinned there.
+        text = (environments / f"{place}.txt").read_text(encoding="utf-8")
+        pinned = dict(line.split("==") for line in text.splitlines() if line and not line.startswith("#"))
+        told = re.findall(r"--only (\S+)", text)
+        assert told
+        assert set(told) <= set(named)
+        for name in told:
+            header = (GITHUB.parent / "snippets" / f"{name}.py").read_text(encoding="utf-8").partition('# ///\n"')[0]
+            (dependencies,) = re.findall(r"^# dependencies = \[(.*)\]$", header, re.MULTILINE)
+            needed = {dependency.partition(">=")[0] for dependency in re.findall(r'"([^"]+)"', dependencies)}
+            assert needed <= set(pinned), f"{name} needs {needed - set(pinned)}, which {place}.txt does not pin"
+    # The bundles of this job are among those that are collected, and nothing else runs on the machine meanwhile.
+    assert "others" in workflow["jobs"]["collect"]["needs"]
+    assert "measure" in job["needs"]
+    assert "others" in workflow["jobs"]["live"]["needs"]
+    assert job["strategy"]["max-parallel"] == "1"
 
 
 def test_publishing_is_from_main_only() -> None:

@@ -1,12 +1,19 @@
-"""The theme's search: mended for Chinese, and quicker while the site is served.
+"""The theme's search: mended for Chinese and for pasted error messages, and quicker while the site is served.
 
 While serving, each save builds a language anew; sections of a page that has not changed are not taken apart (and, in
 Chinese, cut into words) again: that was a quarter of the time of a build.
 
 In Chinese the theme never looks at the last character of what is typed. Its search worker cuts a query at every
 place where a prefix of the rest is a known word, but its inner loop ends one character too early (`o<t.length`), so
-a word that ends the query is never found whole: a search for 重编译 (recompilation) finds 重 and 编 instead. Seen in
-mkdocs-material 9.8.2.
+a word that ends the query is never found whole: a search for 重编译 (recompilation) finds 重 and 编 instead.
+
+A message that is pasted into the search, ``Invalid backend: 'nvfuser', see ...``, is a heap of words for the theme: any
+of them will do, the word before a colon is taken for the name of a field and lost, and the one word that the message is
+about counts as much as "torch". Python's messages put that word between single quotes. So colons at the end of a word
+are dropped, and what stands between single quotes must be found, as the theme does it for double quotes; pages and
+sections that hold it in quotes too come first. If it is found nowhere, the words are searched as they were.
+
+Seen in mkdocs-material 9.8.2.
 """
 
 from __future__ import annotations
@@ -21,8 +28,28 @@ from mkdocs.structure.pages import Page
 
 from kitchen.hooks.common import is_root, language
 
-_WRONG = "for(let o=s+1;o<t.length;o++)t.slice(s,o)in e"
-_RIGHT = "for(let o=s+1;o<=t.length;o++)t.slice(s,o)in e"
+#: ``find`` is the theme's own search. The groups are pages, each a list of its sections.
+_SEARCH = r"""search(e){
+let k=e.replace(/:(?=\s|$)/g," "),
+quoted=/(^|[\s(\[=])'([^'"\s]+)'(?=[\s,.;:)\]?!]|$)/g,
+words=[...k.matchAll(quoted)].map(m=>`'${m[2]}'`),
+r=this.find(k.replace(quoted,'$1"$2"'));
+if(!words.length)return r;
+if(!r.items.length)return this.find(k);
+let lacks=x=>{let d=this.map.get(x.location);return +!words.every(w=>d.title.includes(w)||d.text.includes(w))};
+for(let g of r.items)g.sort((a,b)=>lacks(a)-lacks(b));
+r.items.sort((a,b)=>lacks(a[0])-lacks(b[0]));
+return r}
+"""
+#: What stands in the theme's search worker, what shall stand there, and a search that shows whether it is mended.
+_MENDED = [
+    (
+        "for(let o=s+1;o<t.length;o++)t.slice(s,o)in e",
+        "for(let o=s+1;o<=t.length;o++)t.slice(s,o)in e",
+        "重编译 on the Chinese site",
+    ),
+    ("search(e){if(e=e.replace(", _SEARCH + "find(e){if(e=e.replace(", "Invalid backend: 'nvfuser', see the list"),
+]
 
 Entry = dict[str, Any]
 #: By language and address of a page: what its entries were made from, and the entries.
@@ -54,19 +81,21 @@ def remember(index: Any, code: str) -> None:
 
 
 def on_post_build(config: MkDocsConfig) -> None:
-    """Let the splitter see the whole query.
+    """Mend the search worker: see the module.
 
     Raises:
-        PluginError: the worker is not as expected; an upgrade of the theme may have mended or moved the loop.
+        PluginError: the worker is not as expected; an upgrade of the theme may have mended or moved something.
     """
     if is_root(config):
         return
     workers = list(Path(config.site_dir, "assets/javascripts/workers").glob("search.*.min.js"))
     texts = {path: path.read_text("utf-8") for path in workers}
-    if [text.count(_WRONG) for text in texts.values()] != [1]:
-        raise PluginError(
-            "kitchen/hooks/search.py: the theme's search worker has no such loop any more. Search for 重编译 on the "
-            "Chinese site: if it is found without this hook, remove the hook; else mend the new loop."
-        )
+    for wrong, right, query in _MENDED:
+        if [text.count(wrong) for text in texts.values()] != [1]:
+            raise PluginError(
+                f"kitchen/hooks/search.py: the theme's search worker no longer holds {wrong!r}. Search for {query}: "
+                "if it is found without this hook, remove the entry; else mend the new code."
+            )
+        texts = {path: text.replace(wrong, right) for path, text in texts.items()}
     for path, text in texts.items():
-        path.write_text(text.replace(_WRONG, _RIGHT), "utf-8")
+        path.write_text(text, "utf-8")

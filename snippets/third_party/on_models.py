@@ -23,8 +23,10 @@
 
 Each model is a file with ``build() -> (model, example inputs)``. compare_backends.py of this site does all the
 measuring (its docstring says how) and must lie in the same folder: each back end alone in a fresh process, checked
-against float64, then all of them in turns in one process, beside an A/A pair of the model that is not compiled. This
-file only says what the back ends are; those of TVM and ONNX Runtime are taken from tvm_routes.py and
+against float64, then in turns in one process, beside an A/A pair of the model that is not compiled. OpenVINO and
+zentorch have processes of their own, with such a pair: loading them changes what the others do.
+
+This file only says what the back ends are; those of TVM and ONNX Runtime are taken from tvm_routes.py and
 onnxruntime_backend.py. All work in float32 on one thread, told so where a back end would choose otherwise.
 
 The back ends
@@ -64,7 +66,8 @@ Compiled = Callable[..., Any]
 class BackEnd(NamedTuple):
     """One back end: its package, what to install, and the functions for the two workloads (None: it has none).
 
-    ``file`` is the keyword of run() that names the file of the functions; "" is this file.
+    ``file`` is the keyword of run() that names the file of the functions; "" is this file. One that is ``apart`` is
+    timed in processes without the others, against the plain model there: loading it changes what others do.
     """
 
     package: str
@@ -72,11 +75,12 @@ class BackEnd(NamedTuple):
     inference: str
     training: str | None
     file: str = ""
+    apart: bool = False
 
 
 BACK_ENDS: dict[str, BackEnd] = {
     "tvm": BackEnd("apache-tvm", "'apache-tvm>=0.27'", "through_tvm_inference", "through_tvm_training", "tvm"),
-    "openvino": BackEnd("openvino", "'openvino>=2026.4'", "openvino", "openvino"),
+    "openvino": BackEnd("openvino", "'openvino>=2026.4'", "wrap:openvino", "wrap:openvino", apart=True),
     "iree": BackEnd("iree-turbine", "'iree-turbine>=3.9' iree-base-compiler iree-base-runtime", "iree", None),
     "onnxruntime": BackEnd(
         "onnxruntime",
@@ -85,7 +89,9 @@ BACK_ENDS: dict[str, BackEnd] = {
         "through_onnxruntime",
         "onnxruntime",
     ),
-    "zentorch": BackEnd("zentorch", "zentorch (its first two numbers are those of torch)", "zentorch", "zentorch"),
+    "zentorch": BackEnd(
+        "zentorch", "zentorch (its first two numbers are those of torch)", "zentorch", "zentorch", apart=True
+    ),
 }
 
 #: With the fast path of torch.nn an encoder layer is one operator, and no back end has anything to compile.
@@ -100,17 +106,21 @@ THREADS = 1
 # ---------------------------------------------------------------- back ends that need a word before they are fair
 
 
-def openvino(graph: torch.fx.GraphModule, inputs: Tensors) -> Compiled:
-    """OpenVINO in float32 on THREADS threads; what it can't take is an error and not, silently, Inductor's work."""
+def openvino(model: torch.nn.Module) -> Compiled:
+    """OpenVINO in float32 on THREADS threads; what it can't take is an error and not, silently, Inductor's work.
+
+    Loading it turns off a setting of Dynamo (``inline_inbuilt_nn_modules``) for the whole process, and it relies on
+    that: so it is loaded before anything is traced, and has processes of its own.
+    """
     from openvino.frontend.pytorch.torchdynamo import backend
 
     def refuse(*_: Any, **__: Any) -> Compiled:
         cause = sys.exception()
         raise RuntimeError(f"OpenVINO can't take this graph and would hand it to Inductor: {cause}") from cause
 
-    backend.compile_fx = refuse  # the name in OpenVINO's module: the Inductor of the tool's own row is not touched
+    backend.compile_fx = refuse  # the name in OpenVINO's module
     config = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": THREADS}
-    compiled: Compiled = backend.openvino(graph, inputs, options={"aot_autograd": True, "config": config})
+    compiled: Compiled = torch.compile(model, backend="openvino", options={"aot_autograd": True, "config": config})
     return compiled
 
 
@@ -156,15 +166,21 @@ def load(tool: str) -> ModuleType:
     return module
 
 
-def chosen(names: Sequence[str], training: bool, files: dict[str, str]) -> dict[str, str]:
-    """Return the variants of the back ends that are installed and have this workload: ``{variant: name}``."""
-    answer: dict[str, str] = {}
+def chosen(names: Sequence[str], trains: bool, files: dict[str, str]) -> list[dict[str, str]]:
+    """Return the variants of the back ends that are installed and have this workload: ``{name: variant}``, by group."""
+    together: dict[str, str] = {"inductor": "inductor"}
+    apart: list[dict[str, str]] = []
     for name in names:
         known = BACK_ENDS[name]
-        function = known.training if training else known.inference
+        function = known.training if trains else known.inference
         if function and version_of(known.package):
-            answer[f"{Path(files[known.file]).resolve()}:{function}"] = name
-    return answer
+            wrap, _, function = function.rpartition(":")
+            variant = f"{wrap}{':' if wrap else ''}{Path(files[known.file]).resolve()}:{function}"
+            if known.apart:
+                apart.append({name: variant})
+            else:
+                together[name] = variant
+    return [together, *apart]
 
 
 def unavailable(compare: ModuleType, name: str, like: Row) -> Row:
@@ -202,13 +218,14 @@ def run(
     for model in models:
         stem = Path(model).stem
         for trains in (False, True) if stem in training else (False,):
-            variants = chosen(back_ends, trains, files)
-            if trains and not variants:
+            groups = chosen(back_ends, trains, files)
+            if trains and groups == [{"inductor": "inductor"}]:
                 continue
-            report = compare.measure(
-                compare.Settings(
+            made: list[Row] = []
+            for group in groups:
+                settings = compare.Settings(
                     f"{model}:{FACTORIES.get(stem, 'build')}",
-                    variants=("inductor", *variants),
+                    variants=tuple(group.values()),
                     training=trains,
                     seconds=seconds,
                     processes=processes,
@@ -216,25 +233,29 @@ def run(
                     threads=THREADS,
                     timeout=LIMIT_S,
                 )
-            )
-            if report.interrupted:
-                raise KeyboardInterrupt
-            names = {Path(variant).name: name for variant, name in variants.items()}
-            made = [named(asdict(replace(row, log=None)), names, report.warnings) for row in report.rows]
-            absent = [name for name in back_ends if not version_of(BACK_ENDS[name].package)]
+                report = compare.measure(settings)
+                if report.interrupted:
+                    raise KeyboardInterrupt
+                names = {compare.parse_variant(variant, {}).label: name for name, variant in group.items()}
+                found = [named(asdict(replace(row, log=None)), names, report.warnings) for row in report.rows]
+                # The plain model is timed in every group; its row is that of the first.
+                made += found if group is groups[0] else [row for row in found if row["variant"] in group]
             rows += made
+            absent = [name for name in back_ends if not version_of(BACK_ENDS[name].package)]
             rows += [unavailable(compare, name, made[0]) for name in absent if not trains or BACK_ENDS[name].training]
     return rows
 
 
 def named(row: Row, names: dict[str, str], warnings: Sequence[str]) -> Row:
     """Return a row of the tool under the back end's name, with its package."""
-    function = row["variant"]
-    name = names.get(function)
-    package = BACK_ENDS[name].package if name else "torch"
-    version = version_of(package) if name else torch.__version__
-    if name:
-        row |= {"variant": name, "call": f"torch.compile(model, backend={function.partition(':')[2]})"}
+    variant = row["variant"]
+    name = names.get(variant)
+    package = BACK_ENDS[name].package if name in BACK_ENDS else "torch"
+    version = version_of(package) if name in BACK_ENDS else torch.__version__
+    if name in BACK_ENDS:
+        function = variant.rpartition(":")[2]
+        call = f"{function}(model)" if variant.startswith("wrap:") else f"torch.compile(model, backend={function})"
+        row |= {"variant": name, "call": call}
     return row | {"package": f"{package} {version}", "warnings": "; ".join(warnings) or None}
 
 

@@ -176,7 +176,7 @@ def convolution_backward(
     groups: int,
     output_mask: list[bool],
 ) -> Any:
-    """Write the gradients of a 2-D convolution as convolutions; NotImplemented for groups and for odd output padding."""
+    """Write the gradients of a 2-D convolution as convolutions; NotImplemented for groups and odd output padding."""
     if groups != 1 or x.dim() != 4 or (transposed and any(output_padding)):
         return NotImplemented
     none, height, width = [0, 0], *weight.shape[2:]

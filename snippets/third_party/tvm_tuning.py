@@ -391,9 +391,7 @@ def operator_name(shape: str) -> str:
 def add_steps(rows: dict[str, Row], runs: Sequence[Row]) -> None:
     """Put times, ratios and verdicts into the rows of the variants that all processes timed."""
     blocks = [run["blocks"] for run in runs]
-    ratios = {
-        v: [[n / t for n, t in zip(block["none"], block[v], strict=True)] for block in blocks] for v in blocks[0]
-    }
+    ratios = {v: [[n / t for n, t in zip(block["none"], block[v], strict=True)] for block in blocks] for v in blocks[0]}
     noise = max(abs(math.log(bound)) for bound in ratio_interval(ratios["none_again"])[1:])
     for variant in blocks[0]:
         row = rows[variant]

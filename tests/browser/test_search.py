@@ -1,7 +1,11 @@
-"""Search on the Chinese site: a word is found whole, wherever it stands in the query, and so are its parts."""
+"""Search: on the Chinese site a word is found whole, wherever it stands in the query, and so are its parts.
+
+In both languages an error message that is pasted whole finds the section of what it is about.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -27,3 +31,68 @@ def test_the_first_result_holds_the_whole_word(visit: Callable[..., Any], words:
         arg=[FIRST, "融合" if words == "算子融合" else words],
         timeout=10_000,
     )
+
+
+SEEN = "see `torch._dynamo.list_backends()` for available backends."
+#: What readers paste: cut after the name, whole, with the exception before it, and as torch 2.14 says it.
+PASTED = {
+    "short": "Invalid backend: '{}'",
+    "whole": "Invalid backend: '{}', " + SEEN,
+    "with the exception": "torch._dynamo.exc.InvalidBackend: Invalid backend: '{}', " + SEEN,
+    "torch 2.14": "torch._dynamo.exc.InvalidBackend: Invalid backend: '{}'. " + SEEN.capitalize(),
+}
+GONE = [
+    "nvfuser",
+    "tvmgraph",
+    "onnxrt",
+    "ipex",
+    "tensorrt",
+    "torch_tensorrt",
+    "aot_ts_nvfuser",
+    "reduce-overhead",
+    "tt",
+]
+#: Names that stand in a section of another name.
+SHARED = {"tt": "migraphx"}
+
+
+def _paste(page: Any, query: str) -> None:
+    """Put a query into the search as a paste does: all at once."""
+    page.click(".md-search__input")
+    page.fill(".md-search__input", query)
+    page.keyboard.press("End")
+
+
+def _first_links(page: Any) -> list[str]:
+    """The addresses in the first result: the page, then its sections."""
+    found: list[str] = page.eval_on_selector_all(f"{FIRST} a", "all => all.map(a => a.href)")
+    return found
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("form", list(PASTED))
+def test_a_pasted_message_lands_on_the_answer(visit: Callable[..., Any], language: str, form: str) -> None:
+    seen = visit(f"/{language}/")
+    for name in GONE:
+        _paste(seen.page, PASTED[form].format(name))
+        section = f"#name-{SHARED.get(name, name)}"
+        seen.page.wait_for_function(
+            "([first, section]) => document.querySelectorAll(first + ' a')[1]?.href.endsWith(section)",
+            arg=[FIRST, section],
+            timeout=15_000,
+        )
+        address, best = _first_links(seen.page)[:2]
+        assert re.search(rf"/{language}/third-party/names/(\?|$)", address), f"{name}: {address}"
+        assert best.endswith(section), f"{name}: {best}"
+    # And the link leads there.
+    seen.page.click(f"{FIRST} a[href$='{section}']")
+    seen.page.wait_for_url(re.compile(re.escape(section)))
+    seen.page.wait_for_selector(f"[id='{section[1:]}']", state="visible", timeout=15_000)
+    assert not seen.faults()
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_a_message_about_a_word_that_is_nowhere_still_finds_something(visit: Callable[..., Any], language: str) -> None:
+    page = visit(f"/{language}/").page
+    _paste(page, "BackendCompilerFailed: no such thing: 'qqzzxxyy'")
+    page.wait_for_selector(FIRST, timeout=15_000)
