@@ -179,7 +179,8 @@ def convolution_backward(
     """Write the gradients of a 2-D convolution as convolutions; NotImplemented for groups and odd output padding."""
     if groups != 1 or x.dim() != 4 or (transposed and any(output_padding)):
         return NotImplemented
-    none, height, width = [0, 0], *weight.shape[2:]
+    none = [0, 0]
+    height, width = weight.shape[2:]
     grad_x = grad_weight = None
     if output_mask[0] and transposed:
         grad_x = aten.convolution(grad, weight, None, stride, padding, dilation, False, none, 1)
