@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import shutil
 import subprocess
 import sys
@@ -95,6 +96,20 @@ def test_training_has_the_gradients_of_float64(module: ModuleType, name: str) ->
     row = next(row for row in rows if row["variant"] == name and row["workload"] == "training")
     assert row["status"] == "ok", row["note"]
     assert row["reference"] == "float64"
+
+
+def test_a_back_end_has_its_surroundings_and_leaves_none(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "ZENDNNL_MATMUL_WEIGHT_CACHE"
+    for before in (None, "3"):
+        if before:
+            monkeypatch.setenv(name, before)
+        else:
+            monkeypatch.delenv(name, raising=False)
+        with module.surroundings({"zentorch": "x"}):
+            assert os.environ[name] == "0"
+        assert os.environ.get(name) == before
+        with module.surroundings({"inductor": "inductor", "tvm": "x"}):
+            assert os.environ.get(name) == before
 
 
 def test_openvino_is_not_allowed_to_hand_a_graph_to_inductor(module: ModuleType) -> None:

@@ -35,7 +35,7 @@ The back ends
                    CPU has it), and not allowed to hand what it can't take to Inductor
     iree           turbine_cpu of iree-turbine
     onnxruntime    export of each captured graph to ONNX, one session for each
-    zentorch       AMD's back end for its CPUs
+    zentorch       AMD's back end for its CPUs, with ZENDNNL_MATMUL_WEIGHT_CACHE=0, else it overwrites the weights
 
 In training: TVM and ONNX Runtime through AOTAutograd, OpenVINO and zentorch as they are, IREE not at all.
 A package that is not installed gives rows that say what to install.
@@ -47,10 +47,12 @@ Columns: those of the tool, and
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import importlib.util
+import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import ModuleType
@@ -68,6 +70,7 @@ class BackEnd(NamedTuple):
 
     ``file`` is the keyword of run() that names the file of the functions; "" is this file. One that is ``apart`` is
     timed in processes without the others, against the plain model there: loading it changes what others do.
+    ``environment`` is what those processes need besides.
     """
 
     package: str
@@ -76,6 +79,7 @@ class BackEnd(NamedTuple):
     training: str | None
     file: str = ""
     apart: bool = False
+    environment: tuple[tuple[str, str], ...] = ()
 
 
 BACK_ENDS: dict[str, BackEnd] = {
@@ -90,7 +94,12 @@ BACK_ENDS: dict[str, BackEnd] = {
         "onnxruntime",
     ),
     "zentorch": BackEnd(
-        "zentorch", "zentorch (its first two numbers are those of torch)", "zentorch", "zentorch", apart=True
+        "zentorch",
+        "zentorch (its first two numbers are those of torch)",
+        "zentorch",
+        "zentorch",
+        apart=True,
+        environment=(("ZENDNNL_MATMUL_WEIGHT_CACHE", "0"),),
     ),
 }
 
@@ -109,8 +118,8 @@ THREADS = 1
 def openvino(model: torch.nn.Module) -> Compiled:
     """OpenVINO in float32 on THREADS threads; what it can't take is an error and not, silently, Inductor's work.
 
-    Loading it turns off a setting of Dynamo (``inline_inbuilt_nn_modules``) for the whole process, and it relies on
-    that: so it is loaded before anything is traced, and has processes of its own.
+    Loading it sets ``inline_inbuilt_nn_modules`` of Dynamo for the whole process (torch 2.13 ignores it, older ones
+    don't), and its options stay for later compiles: so it is loaded before anything is traced, apart from others.
     """
     from openvino.frontend.pytorch.torchdynamo import backend
 
@@ -183,6 +192,22 @@ def chosen(names: Sequence[str], trains: bool, files: dict[str, str]) -> list[di
     return [together, *apart]
 
 
+@contextlib.contextmanager
+def surroundings(group: dict[str, str]) -> Iterator[None]:
+    """Set the environment variables that the back ends of a group need, for the processes started meanwhile."""
+    wanted = {key: value for name in group if name in BACK_ENDS for key, value in BACK_ENDS[name].environment}
+    before = {key: os.environ.get(key) for key in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            if value is None:
+                os.environ.pop(key, None)
+            else:
+                os.environ[key] = value
+
+
 def unavailable(compare: ModuleType, name: str, like: Row) -> Row:
     """Return the row of a back end whose package is not installed; model and workload are those of ``like``."""
     known = BACK_ENDS[name]
@@ -233,7 +258,8 @@ def run(
                     threads=THREADS,
                     timeout=LIMIT_S,
                 )
-                report = compare.measure(settings)
+                with surroundings(group):
+                    report = compare.measure(settings)
                 if report.interrupted:
                     raise KeyboardInterrupt
                 names = {compare.parse_variant(variant, {}).label: name for name, variant in group.items()}
