@@ -26,7 +26,7 @@ Steps: the variants are interleaved in fresh processes, in a new random order ea
 processes' medians (after Kalibera and Jones, ISMM 2013). A difference within that of the A/A pair (the plain model
 twice) is "no difference". Each process compiles one variant first, in a fresh cache folder: that is its first call.
 
-Columns, kind "variant"
+Columns, ``kind`` "variant"
     backend, call      the variant, and how it is written
     status, note       "ok", or "failed", "wrong" with the reason in note; then times are None
     package, package_version, ffi_version   what compiles, and its version; apache-tvm-ffi is the layer under TVM
@@ -42,8 +42,8 @@ Columns, kind "variant"
     verdict            "faster", "slower" or "no difference"
     processes, rounds  how many processes timed the steps, and how many rounds each
     samples_us         every block of every process: mean of a step
-Columns, kind "trial"
-    operator           the fused operator
+Columns, ``kind`` "trial" (status and note as above)
+    operator           the linear layer with what was fused into it: "inputs -> outputs"
     trial              how many candidates of it had been timed
     trial_us           time of this candidate; None where it did not run
     best_us            the best up to here
@@ -53,6 +53,8 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
+import importlib.util
+import itertools
 import json
 import math
 import os
@@ -72,7 +74,6 @@ from torch import nn
 from torch.utils.benchmark import Timer
 
 try:
-    import psutil as _psutil  # noqa: F401  TVM's tuner asks it how many cores there are
     import tvm
     from tvm import relax
     from tvm.ir.utils import derived_object
@@ -84,6 +85,8 @@ try:
     from tvm.s_tir.meta_schedule.runner import PyRunner, PyRunnerFuture, RunnerResult
 except ImportError:
     raise SystemExit("this snippet needs TVM: pip install 'apache-tvm>=0.27' 'apache-tvm-ffi<0.1.15' psutil") from None
+if importlib.util.find_spec("psutil") is None:
+    raise SystemExit("TVM's tuner asks psutil how many cores there are: pip install psutil")
 
 Row = dict[str, Any]
 
@@ -112,12 +115,16 @@ def target() -> Any:
 
 
 def imported(graph: torch.fx.GraphModule, inputs: Sequence[torch.Tensor]) -> Any:
-    """Return a captured graph as TVM's module of fused, unscheduled operators."""
+    """Return a captured graph as TVM's module of fused, unscheduled operators.
+
+    Weights are inputs, and a linear layer turns its own round: fused into the product, not an operator of its own.
+    """
     example = tuple(torch.empty_strided(x.shape, x.stride(), dtype=x.dtype) for x in inputs)
     with torch.no_grad():
         program = torch.export.export(graph, example).run_decompositions()
+    module = relax.transform.FuseTransposeMatmul()(from_exported_program(program))
     with target():
-        return relax.get_pipeline("zero")(from_exported_program(program))
+        return relax.get_pipeline("zero")(module)
 
 
 def through_tvm(records: Any = None) -> Callable[..., Any]:
@@ -226,7 +233,7 @@ def build_model() -> tuple[nn.Module, torch.Tensor]:
     """Return the MLP and its input."""
     torch.manual_seed(0)
     layers: list[nn.Module] = []
-    for inputs, outputs in zip(WIDTHS, WIDTHS[1:], strict=False):
+    for inputs, outputs in itertools.pairwise(WIDTHS):
         layers += [nn.Linear(inputs, outputs), nn.ReLU()]
     return nn.Sequential(*layers[:-1]).eval(), torch.randn(BATCH, WIDTHS[0])
 
@@ -244,8 +251,7 @@ def child_tune(job: Row) -> Row:
         torch.compile(model, backend=keep)(x)
         started = time.perf_counter()
         tune(modules[0], job["trials_each"], job["records"])
-    names = [str(task.task_name) for task in meta_schedule.relax_integration.extract_tasks(modules[0], target())]
-    return {"tuning_s": time.perf_counter() - started, "timed": TIMED, "operators": names}
+    return {"tuning_s": time.perf_counter() - started, "timed": TIMED}
 
 
 def prepare(model: nn.Module, variant: str, records: str) -> Callable[[torch.Tensor], Any]:
@@ -357,7 +363,7 @@ def ratio_interval(groups: Sequence[Sequence[float]]) -> tuple[float, float, flo
 def blank_row(variant: str, threads: int) -> Row:
     """Return a row of kind "variant", nothing measured yet."""
     package = "apache-tvm" if variant.startswith("tvm") else "torch"
-    version = importlib.metadata.version(package) if package != "torch" else torch.__version__
+    version = importlib.metadata.version(package) if package != "torch" else str(torch.__version__)
     row: Row = {"kind": "variant", "backend": variant, "call": WRITTEN[variant], "status": "ok", "note": None}
     row |= {"package": package, "package_version": version}
     row["ffi_version"] = importlib.metadata.version("apache-tvm-ffi") if package != "torch" else None
@@ -371,21 +377,21 @@ def trial_rows(tuned: Row) -> list[Row]:
     """Return a row for each candidate that was timed, operator by operator."""
     shapes = list(dict.fromkeys(shape for shape, _ in tuned["timed"]))
     rows: list[Row] = []
-    for number, shape in enumerate(shapes):
+    for shape in shapes:
         best = None
         times = [seconds for known, seconds in tuned["timed"] if known == shape]
         for trial, seconds in enumerate(times, 1):
             best = seconds if best is None or (seconds is not None and seconds < best) else best
             row: Row = {"kind": "trial", "operator": operator_name(shape), "trial": trial}
             row |= {"trial_us": seconds and seconds * 1e6, "best_us": best and best * 1e6}
-            rows.append(row | {"number": number, "status": "ok", "note": None})
+            rows.append(row | {"status": "ok", "note": None})
     return rows
 
 
 def operator_name(shape: str) -> str:
-    """Return "batch x inputs to outputs" of a fused linear layer from the shapes of its arguments."""
+    """Return "inputs -> outputs" of a fused linear layer from the shapes of its arguments."""
     shapes = json.loads(shape.replace("(", "[").replace(",)", "]").replace(")", "]"))
-    return f"{shapes[0][0]} x {shapes[0][1]} to {shapes[-1][1]}"
+    return f"{shapes[0][1]} -> {shapes[-1][1]}"
 
 
 def add_steps(rows: dict[str, Row], runs: Sequence[Row]) -> None:
@@ -400,9 +406,7 @@ def add_steps(rows: dict[str, Row], runs: Sequence[Row]) -> None:
         row["processes"], row["rounds"] = len(runs), len(blocks[0][variant])
         row["max_rel_error"] = max(run["error"][variant] for run in runs)
         row["executed"] = runs[0]["executed"][variant]
-        if variant.startswith("none"):
-            row["first_call_s"] = None
-        else:
+        if not variant.startswith("none"):
             firsts = [run["first_s"][variant] for run in runs if next(iter(run["first_s"])) == variant]
             row["first_call_s"] = statistics.median(firsts) if firsts else None
         if variant != "none":
