@@ -361,7 +361,7 @@ def count_runs() -> None:
 def first_line(error: BaseException | None) -> str | None:
     """Return the first line of a message that says something, without the folders of this machine."""
     lines = [line.strip() for line in str(error or "").splitlines() if line.strip()]
-    return re.sub(r"(?:/[\w.+-]+)+/(?=[\w.+-])", "", lines[0])[:200] if lines else None
+    return re.sub(r"(?<![\w:/.])(?:/[\w.+-]+)+/(?=[\w.+-])", "", lines[0])[:200] if lines else None
 
 
 def tensors(result: Any) -> list[torch.Tensor]:
@@ -435,8 +435,6 @@ def attempt(route: str, case: str, workload: str) -> Row:
         row["relative_error"] = worst if worst < math.inf else None
         right = worst <= TOLERANCE and row["gradients"] in ("equal", "not wanted")
         row |= {"outcome": "runs" if right else "wrong", "raised_at": "never"}
-        if worst == math.inf:
-            row["message"] = "a result has another type or shape than in eager mode"
     except Exception as error:
         inner = getattr(error, "inner_exception", None) or error
         cause = inner.__cause__

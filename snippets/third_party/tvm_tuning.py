@@ -363,7 +363,7 @@ def ratio_interval(groups: Sequence[Sequence[float]]) -> tuple[float, float, flo
 def blank_row(variant: str, threads: int) -> Row:
     """Return a row of kind "variant", nothing measured yet."""
     package = "apache-tvm" if variant.startswith("tvm") else "torch"
-    version = importlib.metadata.version(package) if package != "torch" else torch.__version__
+    version = importlib.metadata.version(package) if package != "torch" else str(torch.__version__)
     row: Row = {"kind": "variant", "backend": variant, "call": WRITTEN[variant], "status": "ok", "note": None}
     row |= {"package": package, "package_version": version}
     row["ffi_version"] = importlib.metadata.version("apache-tvm-ffi") if package != "torch" else None
