@@ -186,8 +186,8 @@ def check_columns(name: str, shown: list[View], wanted: Iterable[str]) -> None:
     unproven = not known
     if unproven:
         found = snippet(name)
-        # The columns of a subject are those of what measures it.
-        known = sorted(_strings_in(found.runs or found.path))
+        # The columns of a subject are those of what measures it; one that is given files may have theirs.
+        known = sorted(frozenset().union(*map(_strings_in, {found.runs or found.path, *found.others})))
     for column in wanted:
         if column not in known:
             if unproven:

@@ -103,11 +103,11 @@ def source(state: State, name: str, functions: tuple[str, ...]) -> str:
 
 
 def _names(node: ast.stmt) -> list[str]:
-    """What a statement at the top of a file defines: a function, a class, or a table with a name in capitals."""
+    """What a statement at the top of a file defines: a function, a class, or a name that is given a value."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return [node.name]
     targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-    return [target.id for target in targets if isinstance(target, ast.Name) and target.id.isupper()]
+    return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
 def example(state: State, name: str) -> str:

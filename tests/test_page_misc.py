@@ -80,11 +80,12 @@ def test_source_shows_the_named_functions_and_links_the_file(tree: Tree) -> None
 
 def test_source_shows_a_table_with_what_stands_above_it(tree: Tree) -> None:
     table = "#: What it means,\n#: in two lines.\nTABLE: dict[str, int] = {\n    'a': 1,\n}"
-    tree.snippet(NAME, f"{SNIPPET}\n\n{table}\nlower = 2\n")
+    tree.snippet(NAME, f"{SNIPPET}\n\n{table}\nmade = helper()\n")
     shown = render(page.source(NAME, "TABLE")).one("div", "highlight").text
     assert shown.replace("\u200b", "").strip() == table
-    with pytest.raises(page.PageError, match="no function 'lower'"):
-        page.source(NAME, "lower")
+    assert "made = helper()" in render(page.source(NAME, "made")).one("div", "highlight").text.replace("\u200b", "")
+    with pytest.raises(page.PageError, match="no function 'absent'"):
+        page.source(NAME, "absent")
 
 
 def test_example_shows_a_file_and_links_it(tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

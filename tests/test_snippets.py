@@ -110,6 +110,8 @@ THIRD_PARTY = {
 #: Lightning Thunder does not import on the torch of the other snippets, and nvFuser's wheels are built for one torch:
 #: these run in an environment of their own, environments/thunder.txt.
 FOR_THUNDER = {"third_party/thunder_cpu", "third_party/nvfuser_gpu"}
+#: torch_xla is built for one torch, and its newest is older than ours: environments/openxla.txt.
+FOR_XLA = {"third_party/openxla"}
 #: Those whose rows are tried here: the overview and what it rests on. The chapters have files of their own.
 NAMES = sorted(BUDGETS)
 RUN = """
@@ -201,7 +203,8 @@ def allowed(name: str) -> set[str]:
 def test_header_declares_what_the_snippet_needs(name: str) -> None:
     table = header(name)
     assert table["requires-python"] == ">=3.11"
-    assert table["dependencies"][0] == ("torch>=2.10" if name in FOR_THUNDER else "torch>=2.11")
+    oldest = "2.10" if name in FOR_THUNDER else "2.9" if name in FOR_XLA else "2.11"
+    assert table["dependencies"][0] == f"torch>={oldest}"
     assert {distribution(text) for text in table["dependencies"][1:]} <= allowed(name)
     kitchen = table["tool"]["kitchen"]
     assert set(kitchen["needs"]) <= {"cuda", "compiler", "triton", "redis-server"}

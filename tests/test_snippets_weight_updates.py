@@ -32,6 +32,18 @@ def test_the_plain_model_has_the_new_weights_and_a_frozen_copy_the_old_ones(modu
     assert module.infer(planted(module, lambda model: lambda x: model(x) + 1), case)["saw"] == "wrong"
 
 
+def test_a_back_end_that_writes_into_the_weights_is_found(module: ModuleType) -> None:
+    def reorders(model: Any) -> Any:
+        packed = copy.deepcopy(model)
+        for parameter in model.parameters():
+            parameter.copy_(parameter.flip(0))
+        return packed
+
+    row = module.infer(planted(module, reorders), "in place")
+    assert (row["saw"], row["kept"]) == ("old weights", "overwritten")
+    assert module.infer(planted(module, lambda model: model), "in place")["kept"] == "intact"
+
+
 def test_training_that_looks_right_for_one_step_is_found(module: ModuleType) -> None:
     def first_layer_frozen(model: Any) -> Any:
         packed = copy.deepcopy(model[0])
@@ -41,7 +53,7 @@ def test_training_that_looks_right_for_one_step_is_found(module: ModuleType) -> 
     assert row["saw"] == "wrong"
     plain = module.train(planted(module, lambda model: model))
     assert row["first_loss"] == pytest.approx(plain["first_loss"], rel=1e-6)
-    assert (plain["saw"], plain["relative_error"]) == ("equal", 0)
+    assert (plain["saw"], plain["kept"], plain["relative_error"]) == ("equal", "intact", 0)
 
 
 def test_an_error_says_when_it_came(module: ModuleType) -> None:

@@ -43,7 +43,6 @@ import collections
 import concurrent.futures
 import contextlib
 import copy
-import dataclasses
 import importlib.metadata
 import io
 import json
@@ -57,7 +56,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from functorch.compile import make_boxed_func
@@ -84,15 +83,13 @@ class NotForOnnx(Exception):
     """Why a graph stays with PyTorch."""
 
 
-@dataclasses.dataclass
 class Tally:
     """What really happened since it was made."""
 
-    sessions: int = 0
-    executed: int = 0
-    rebuilt: int = 0
-    left: list[str] = dataclasses.field(default_factory=list)  # the reason for each graph that stayed with PyTorch
-    operators: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    def __init__(self) -> None:
+        self.sessions = self.executed = self.rebuilt = 0
+        self.left: list[str] = []  # the reason for each graph that stayed with PyTorch
+        self.operators: collections.Counter[str] = collections.Counter()
 
 
 TALLY = Tally()
@@ -103,8 +100,7 @@ BATCH_NORM = get_decompositions(
 )
 
 
-@dataclasses.dataclass
-class Plan:
+class Plan(NamedTuple):
     """A graph of tensors only: where its inputs come from, and where its results go."""
 
     module: fx.GraphModule
@@ -176,7 +172,8 @@ def example_of(node: fx.Node) -> Any:
 
 def make_plan(graph: fx.GraphModule, inputs: Sequence[Any], bake: bool) -> Plan:
     """Return a copy of the graph with weights inside, sizes read off the tensors, and only tensors as results."""
-    copied, twin = fx.Graph(), {}
+    copied = fx.Graph()
+    twin: dict[fx.Node, fx.Node] = {}
     copied.graph_copy(graph.graph, twin)
     old_places = [node for node in graph.graph.nodes if node.op == "placeholder"]
     places = [twin[node] for node in old_places]

@@ -537,12 +537,10 @@ def child_main(job: Row) -> None:
     with Path(job["answer"]).open("a") as answer, watched():
         for number, (kind, case, way) in job["left"]:
             SEEN.forget()
-            row = {
-                "inference": lambda case=case, way=way: inference(case, way),
-                "training": lambda case=case, way=way: trained(case, way),
-                "precision": lambda case=case: precision(case),
-                "behaviour": lambda case=case: behaviour(case),
-            }[kind]()
+            if kind in ("inference", "training"):
+                row = (inference if kind == "inference" else trained)(case, way)
+            else:
+                row = (precision if kind == "precision" else behaviour)(case)
             answer.write(json.dumps([number, row]) + "\n")
             answer.flush()
     os._exit(0)
