@@ -309,8 +309,8 @@ def made(case: str) -> tuple[nn.Module, list[torch.Tensor]]:
 
 #: More arguments of torch.compile, by case.
 ARGUMENTS: dict[str, Row] = {
-    "mode": {"mode": "reduce-overhead"},
-    "options": {"options": {"trials": 8}},
+    "mode argument": {"mode": "reduce-overhead"},
+    "options argument": {"options": {"trials": 8}},
     "batch sizes, static": {"dynamic": False},
 }
 INFERENCE = (
@@ -327,7 +327,7 @@ TRAINED = ("mlp", "plain head", "batch norm", "layer norm", "cnn", "encoder", "c
 #: What is tried: (route, case, workload).
 JOBS: tuple[tuple[str, str, str], ...] = (
     ("tvm", "mlp", "inference"),
-    *(("relax_dynamo", case, "inference") for case in (*INFERENCE, "mode", "options")),
+    *(("relax_dynamo", case, "inference") for case in (*INFERENCE, "mode argument", "options argument")),
     *(("export", case, "inference") for case in (*INFERENCE, "batch sizes, static")),
     *(("relax_dynamo", case, "training") for case in ("mlp", "plain head")),
     *(("export", case, "training") for case in ("mlp", "plain head")),
