@@ -57,7 +57,8 @@ def test_rows_share_their_columns_are_documented_and_carry_no_folder(rows: list[
     for row in rows:
         assert (row["status"], row["note"]) == ("ok", None)
         assert row["package"] == "apache-tvm"
-        assert row["package_version"] and row["ffi_version"]
+        assert row["package_version"]
+        assert row["ffi_version"]
         assert (row["error"] is None) == (row["raised_at"] == "never") == (row["outcome"] != "error")
         assert not any(folder in json.dumps(row) for folder in ("/tmp", "/root", "/home", "site-packages"))
     assert all(column in documented(ROUTES) for column in rows[0])
@@ -156,7 +157,7 @@ def test_a_case_that_takes_the_process_down_is_a_row_and_the_others_go_on(monkey
         for number in job["jobs"]:
             if module.JOBS[number][1] == "plain head":
                 return "the process died of signal SIGSEGV"
-            row = {"outcome": "runs", "raised_at": "never", "error": None, "message": None, "cause": None}
+            row: Row = {"outcome": "runs", "raised_at": "never", "error": None, "message": None, "cause": None}
             row |= {"graphs": 1, "executed": 2, "relative_error": 0.0, "gradients": "equal"}
             with Path(job["answer"]).open("a") as answer:
                 answer.write(json.dumps([number, row]) + "\n")
