@@ -17,7 +17,7 @@ from kitchen.results import Record
 from kitchen.tools import Payload
 
 #: The snippets whose rows are those of the comparison tool.
-SNIPPETS = ("models/", "measuring/compare_backends", "third_party/on_models")
+SNIPPETS = ("models/", "measuring/compare_backends")
 #: Columns of a row that the page shows or sorts by; other columns stay in the record.
 NUMBERS = (
     "speedup_ratio",
@@ -114,8 +114,8 @@ def _entries(record: Record, language: Language) -> list[dict[str, Any]]:
         return [{"model": fallback, "variant": "", "workload": "", "status": record.status, "note": reason}]
     found = []
     for index, row in enumerate(record.rows):
-        if row.get("variant") == AGAIN or str(row.get("package", "")).startswith("torch "):
-            continue  # torch's own beside the back ends of others: models/ has them, measured for longer
+        if row.get("variant") == AGAIN:
+            continue
         entry: dict[str, Any] = {
             "row": index,
             "model": str(row.get("model", fallback)),
