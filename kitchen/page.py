@@ -23,7 +23,21 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec
 
-from kitchen import blocks, calls, charts, excerpts, formulas, groups, inventory, live, locate, tables, tools, verdicts
+from kitchen import (
+    blocks,
+    calls,
+    charts,
+    excerpts,
+    formulas,
+    groups,
+    inventory,
+    live,
+    locate,
+    memory,
+    tables,
+    tools,
+    verdicts,
+)
 from kitchen import chooser as chooser_data
 from kitchen import glossary as glossary_data
 from kitchen import matrix as matrices
@@ -65,6 +79,8 @@ def _page_function(function: Callable[P, str]) -> Callable[P, str]:
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> str:
         locate.note(state)
         try:
+            if memory.on and function.__name__ in memory.FUNCTIONS:
+                return memory.recall(state, function, args, kwargs)
             return function(*args, **kwargs)
         except PageError as error:
             if error.placed:  # an inner page function, called through call(), has named the place

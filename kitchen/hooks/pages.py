@@ -40,8 +40,9 @@ def on_startup(command: str, dirty: bool) -> None:
 
 def on_pre_build(config: MkDocsConfig) -> None:
     """Forget the errors and the files of an earlier build (under `mkdocs serve`)."""
-    from kitchen import data, live
+    from kitchen import data, live, memory
 
+    memory.on = _serving and not live.enabled()
     _errors.clear()
     data.hold(not is_root(config) and not live.enabled())
 
