@@ -45,7 +45,8 @@ def recall(state: State, function: Callable[..., str], args: Any, kwargs: Any) -
 
 def _stamps() -> Iterator[tuple[str, int, int]]:
     folders = (results.RESULTS, snippet.SNIPPETS, ROOT / "examples", ROOT / "kitchen")
-    for path in (*(path for folder in folders for path in _files(folder)), ROOT / "docs" / "terms.toml"):
+    paths = [path for folder in folders for path in _files(folder)]
+    for path in (*paths, str(ROOT / "docs" / "terms.toml")):
         try:
             status = os.stat(path)  # noqa: PTH116 - hundreds of files, four times a second
         except OSError:
