@@ -19,6 +19,7 @@ PROJECT_PARTS = (
     "mkdocs.zh.yml",
     "docs",
     "overrides",
+    "examples",
     "kitchen",
     "snippets",
     "results",
