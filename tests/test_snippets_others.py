@@ -44,7 +44,7 @@ def test_zentorch_operators_are_counted_where_they_ran(zentorch_rows: list[Row])
             assert row["status"] == "ok", row
             assert row["executed"] > 0, row
             assert row["executed"] == sum(int(n.split()[1]) if " " in n else 1 for n in row["operators"].split(", "))
-    assert "zentorch_sdpa" in one(zentorch_rows, case="attention", mode="inference", setting="default")["operators"]
+    assert "zentorch_sdpa" in one(zentorch_rows, case="attention", mode="inference", setting="as it comes")["operators"]
 
 
 @pytest.mark.slow
@@ -52,21 +52,24 @@ def test_zentorch_operators_are_counted_where_they_ran(zentorch_rows: list[Row])
 @pytest.mark.skipif(not wide, reason="seen on CPUs with AVX-512 only")
 def test_zentorch_overwrites_weights_unless_told_not_to(zentorch_rows: list[Row]) -> None:
     off = "ZENDNNL_MATMUL_WEIGHT_CACHE=0"
-    lost = one(zentorch_rows, case="mlp", mode="inference", setting="default")
+    lost = one(zentorch_rows, case="mlp", mode="inference", setting="as it comes")
     kept = one(zentorch_rows, case="mlp", mode="inference", setting=off)
     assert (lost["outcome"], lost["weights"]) == ("runs", "overwritten")
     assert lost["afterwards_error"] > 0.1 > 1e-5 > lost["relative_error"]
     assert (kept["outcome"], kept["weights"]) == ("runs", "kept")
     assert kept["afterwards_error"] < 1e-5
-    assert one(zentorch_rows, case="mlp", mode="training", setting="default")["gradients"] == "wrong"
+    assert one(zentorch_rows, case="mlp", mode="training", setting="as it comes")["gradients"] == "wrong"
     assert one(zentorch_rows, case="mlp", mode="training", setting=off)["gradients"] == "equal"
     assert one(zentorch_rows, case="attention", mode="training", setting=off)["gradients"] == "wrong"
     control = one(zentorch_rows, kind="weights", case="inductor")
     assert (control["overwritten"], control["processes"]) == (0, 2)
-    assert one(zentorch_rows, kind="weights", case="zentorch", setting="default")["overwritten"] > 0
+    assert one(zentorch_rows, kind="weights", case="zentorch", setting="as it comes")["overwritten"] > 0
     assert one(zentorch_rows, kind="weights", case="zentorch", setting=off)["overwritten"] == 0
-    assert one(zentorch_rows, case="second model", setting="default")["outcome"] == "wrong"
+    assert one(zentorch_rows, case="second model", setting="as it comes")["outcome"] == "wrong"
     assert one(zentorch_rows, case="second model", setting=off)["outcome"] == "runs"
+    on = "ZENDNNL_MATMUL_WEIGHT_CACHE=1"
+    assert one(zentorch_rows, kind="weights", case="zentorch", setting=on)["overwritten"] == 0
+    assert one(zentorch_rows, case="second model", setting=on)["outcome"] == "wrong", "kept elsewhere, found by address"
 
 
 @pytest.mark.slow
@@ -97,10 +100,10 @@ def test_zentorch_a_case_that_dies_is_tried_again_and_then_a_failed_row(
         return None
 
     monkeypatch.setattr(module, "run_child", run_child)
-    (row,) = module.try_all([("case", "mlp", "inference")], tmp_path, "default", 1.0, 3)
+    (row,) = module.try_all([("case", "mlp", "inference")], tmp_path, "as it comes", 1.0, 3)
     assert row == {"outcome": "runs", "status": "ok", "note": None, "died": 1}
     calls.clear()
-    (row,) = module.try_all([("case", "mlp", "inference")], tmp_path, "default", 1.0, 1)
+    (row,) = module.try_all([("case", "mlp", "inference")], tmp_path, "as it comes", 1.0, 1)
     assert row == {"status": "failed", "note": "the process died of signal SIGSEGV", "died": 1}
 
 

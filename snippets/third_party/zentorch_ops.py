@@ -24,7 +24,7 @@ Columns
                        at the addresses of the first; "inductor afterwards": Inductor after a compile with zentorch;
                        "another torch": zentorch's check of the version, told that torch is a minor version newer
     case, mode         what is run; "inference" (eval mode, no gradients) or "training" (forward and backward)
-    setting            environment variable of the child, or "default"
+    setting            environment variable of the child, or "as it comes"
     outcome            "runs"; "wrong"; "error"
     executed           zentorch operators that ran in one step, backward included
     operators          their names
@@ -70,7 +70,7 @@ if importlib.util.find_spec("zentorch") is None:
 
 Row = dict[str, Any]
 #: The weight cache as it comes, and the settings that the library takes.
-SETTINGS = ("default", "ZENDNNL_MATMUL_WEIGHT_CACHE=0", "ZENDNNL_MATMUL_WEIGHT_CACHE=1")
+SETTINGS = ("as it comes", "ZENDNNL_MATMUL_WEIGHT_CACHE=0", "ZENDNNL_MATMUL_WEIGHT_CACHE=1")
 
 
 class Attention(nn.Module):
@@ -110,6 +110,7 @@ CASES: dict[str, tuple[Callable[[], nn.Module], Callable[[], torch.Tensor]]] = {
 AROUND = (
     ("second model", SETTINGS[0]),
     ("second model", SETTINGS[1]),
+    ("second model", SETTINGS[2]),
     ("inductor afterwards", SETTINGS[0]),
     ("without import", SETTINGS[0]),
     ("a mode", SETTINGS[0]),
@@ -303,7 +304,7 @@ def run_child(job: Row, folder: Path, setting: str, limit_s: float) -> str | Non
     log = folder / "log.txt"
     environment = os.environ | {"TMPDIR": str(folder), "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor")}
     environment.pop("ZENDNNL_MATMUL_WEIGHT_CACHE", None)
-    if setting != "default":
+    if setting != "as it comes":
         name, _, value = setting.partition("=")
         environment[name] = value
     command = [sys.executable, __file__, "--child", json.dumps(job)]
@@ -367,11 +368,11 @@ def run(
         for setting in SETTINGS[:2]:
             tries = [("case", case, mode) for case, mode in itertools.product(chosen, ("inference", "training"))]
             # As it comes, each in a process of its own: what the library keeps of one model must not reach the next.
-            for group in [[each] for each in tries] if setting == "default" else [tries]:
+            for group in [[each] for each in tries] if setting == "as it comes" else [tries]:
                 found = try_all(group, folder, setting, child_limit_s, attempts)
                 for (kind, case, mode), row in zip(group, found, strict=True):
                     rows.append({"kind": kind, "case": case, "mode": mode, "setting": setting} | row)
-        for backend, setting in [("inductor", "default"), *(("zentorch", setting) for setting in SETTINGS)]:
+        for backend, setting in [("inductor", "as it comes"), *(("zentorch", setting) for setting in SETTINGS)]:
             runs = [try_all([("weights", backend)], folder, setting, child_limit_s, 1)[0] for _ in range(processes)]
             alive = [row for row in runs if row["status"] == "ok"]
             rows.append(
