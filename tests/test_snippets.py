@@ -22,7 +22,7 @@ import tempfile
 import time
 import tomllib
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -215,16 +215,29 @@ def test_header_declares_what_the_snippet_needs(name: str) -> None:
 @pytest.mark.parametrize("name", EVERY)
 def test_snippet_imports_only_the_standard_library_torch_and_what_it_declares(name: str) -> None:
     tree = ast.parse((SNIPPETS / f"{name}.py").read_text())
+    usual = set(sys.stdlib_module_names) | {"torch", "functorch"}  # functorch lies in torch's own wheel
+    declared = {distribution(text) for text in header(name)["dependencies"]}
+    # What is imported with the file has to be declared; a function may try a package that is not there.
+    inside = [part for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) for part in ast.walk(node)]
+    assert imported(set(ast.walk(tree)) - set(inside)) <= usual | modules_of(declared & set(THIRD_PARTY))
+    assert imported(inside) <= usual | modules_of(allowed(name))
+
+
+def imported(nodes: Iterable[ast.AST]) -> set[str]:
+    """Return the packages that the import statements among the nodes name."""
     roots = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             roots |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "a relative import does not survive copying"
             roots.add((node.module or "").partition(".")[0])
-    third_party = {module for package in allowed(name) for module in THIRD_PARTY[package]}
-    # functorch lies in torch's own wheel
-    assert roots <= set(sys.stdlib_module_names) | {"torch", "functorch"} | third_party
+    return roots
+
+
+def modules_of(packages: set[str]) -> set[str]:
+    """Return the modules that packages of others bring."""
+    return {module for package in packages for module in THIRD_PARTY[package]}
 
 
 @pytest.mark.parametrize("name", EVERY)
