@@ -19,7 +19,8 @@ from typing import Any
 
 import pytest
 
-from tests.test_snippets import STATUSES, TIME_SUFFIXES, header, load, run_alone
+from tests.snippet_rows import check_rows
+from tests.test_snippets import header, load, run_alone
 
 torch = pytest.importorskip("torch")
 
@@ -58,32 +59,12 @@ def test_functions_are_documented_and_budgets_are_keywords(name: str) -> None:
     assert all(default is not None for default in run.args.kw_defaults)
 
 
-def check_rows(name: str, rows: list[Row]) -> None:
-    """Rows are flat, survive JSON, say why they have no times, and the docstring names every column."""
-    assert json.loads(json.dumps(rows, allow_nan=False)) == rows
-    documented = ast.get_docstring(ast.parse((SNIPPETS / f"{name}.py").read_text())) or ""
-    columns: dict[str, set[str]] = {}
-    for row in rows:
-        assert row["status"] in STATUSES
-        for column, value in row.items():
-            if column.startswith("samples_"):
-                assert all(isinstance(sample, int | float) and math.isfinite(sample) for sample in value)
-            else:
-                assert value is None or isinstance(value, str | int | float), column
-            assert column in documented, column
-        if row["status"] == "ok":
-            assert columns.setdefault(row.get("kind", ""), set(row)) == set(row)
-        else:
-            assert row["note"]
-            assert not any(value for column, value in row.items() if column.endswith(TIME_SUFFIXES))
-
-
 @pytest.mark.skipif(CUDA, reason="this machine has a CUDA device")
 @pytest.mark.parametrize("name", ON_CUDA)
 def test_without_cuda_every_row_is_unavailable(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     module = load(name)
     rows = module.run()
-    check_rows(name, rows)
+    check_rows(name, rows, failed_too=False)
     assert {row["status"] for row in rows} == {"unavailable"}
     assert {row["note"] for row in rows} == {"CUDA graphs need a CUDA device."}
     module.main([])
@@ -96,7 +77,7 @@ def test_without_cuda_every_row_is_unavailable(name: str, capsys: pytest.Capture
 def test_recorder_shows_what_fixed_addresses_mean() -> None:
     module = load("cudagraphs/recorder")
     rows = module.run()
-    check_rows("cudagraphs/recorder", rows)
+    check_rows("cudagraphs/recorder", rows, failed_too=False)
     found = {row["case"]: row for row in rows}
     assert [case for case, row in found.items() if row["right"]] == ["copy in", "clone the output"]
     assert found["keep the output"]["got"] == "21, 41"
@@ -123,7 +104,7 @@ def test_recorder_replays_views_and_operators_in_place() -> None:
 @pytest.mark.slow
 def test_on_a_cpu_nothing_is_recorded_and_the_counter_tells() -> None:
     rows = run_alone("cudagraphs/on_a_cpu", {})
-    check_rows("cudagraphs/on_a_cpu", rows)
+    check_rows("cudagraphs/on_a_cpu", rows, failed_too=False)
     found = {row["way"]: row for row in rows}
     for way in ("cudagraphs", "reduce-overhead", "max-autotune"):
         row = found[way]
@@ -245,7 +226,7 @@ def test_parts_measures_each_term(monkeypatch: pytest.MonkeyPatch) -> None:
     module = load("cudagraphs/parts")
     children_in_here(module, monkeypatch)
     rows = module.run(works=("tiny",), lengths=(1, 4), captures=2, processes=2, rounds=2, block_ms=0.5)
-    check_rows("cudagraphs/parts", rows)
+    check_rows("cudagraphs/parts", rows, failed_too=False)
     assert {row["status"] for row in rows} == {"ok"}
     points = [row for row in rows if row["kind"] == "point"]
     assert len(points) == 2 * len(module.WAYS) * len(module.CLOCKS)
@@ -303,7 +284,7 @@ def test_new_shape_counts_recordings_and_compiles(monkeypatch: pytest.MonkeyPatc
     children_in_here(module, monkeypatch)
     strategies = tuple(module.STRATEGIES)
     rows = module.run(strategies=strategies, sizes=(8, 6, 4), visits=3, processes=2)
-    check_rows("cudagraphs/new_shape", rows)
+    check_rows("cudagraphs/new_shape", rows, failed_too=False)
     wholes = {row["strategy"]: row for row in rows if row["kind"] == "strategy"}
     assert set(wholes) == set(strategies)
     assert {row["status"] for row in rows} == {"ok"}
@@ -338,7 +319,7 @@ def test_a_failing_strategy_is_a_row_and_the_others_go_on(monkeypatch: pytest.Mo
         lambda job, *rest: {"failed": "boom"} if job["strategy"] == "inductor" else inner(job, *rest),
     )
     rows = module.run(strategies=("none", "inductor"), sizes=(4, 2), visits=2, processes=2)
-    check_rows("cudagraphs/new_shape", rows)
+    check_rows("cudagraphs/new_shape", rows, failed_too=False)
     assert {row["strategy"]: row["status"] for row in rows} == {"none": "ok", "inductor": "failed"}
 
 
@@ -347,7 +328,7 @@ def test_overwritten_output_tells_error_silence_and_kept_apart(monkeypatch: pyte
     module = load("cudagraphs/overwritten_output")
     children_in_here(module, monkeypatch)
     rows = {row["case"]: row for row in module.run()}
-    check_rows("cudagraphs/overwritten_output", list(rows.values()))
+    check_rows("cudagraphs/overwritten_output", list(rows.values()), failed_too=False)
     assert rows["by hand"]["outcome"] == "silently overwritten", "the pretended graph reuses its output"
     assert rows["fed back"]["outcome"] == "right"
     # The pretended compiler gives fresh outputs.
@@ -382,7 +363,7 @@ def test_three_ways_compares_them_like_four_backends(monkeypatch: pytest.MonkeyP
     children_in_here(module, monkeypatch)
     ways = ("aot_eager", "reduce-overhead", "torch.cuda.graph")
     rows = {r["backend"]: r for r in module.run(ways=ways, repeats=1, processes=2, rounds=2, block_ms=0.5, steps=1000)}
-    check_rows("cudagraphs/three_ways", list(rows.values()))
+    check_rows("cudagraphs/three_ways", list(rows.values()), failed_too=False)
     assert set(rows) == {"none", "none_again", *ways}
     assert {row["status"] for row in rows.values()} == {"ok"}
     for way in ways:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 import importlib.metadata
 import importlib.util
@@ -16,7 +15,8 @@ import pytest
 from kitchen import verdicts, verdicts_mixing
 from kitchen.context import LANGUAGES, Language
 from tests.page_tree import parse
-from tests.test_snippets import STATUSES, TIME_SUFFIXES, load, run_alone
+from tests.snippet_rows import check_rows
+from tests.test_snippets import load, run_alone
 
 torch = pytest.importorskip("torch")
 
@@ -52,23 +52,6 @@ def speed() -> list[Row]:
     """The rows of a short measurement of one model, with Inductor only."""
     budget = {"models": ["segmenter"], "backends": ["none", "inductor"], "choosing": 1, "judging": 2}
     return run_alone(SPEED, budget | {"rounds": 2, "block_ms": 1.0})
-
-
-def check_rows(name: str, rows: list[Row]) -> None:
-    """Rows are flat, survive JSON, say why they have no times, and the docstring names every column."""
-    assert json.loads(json.dumps(rows, allow_nan=False)) == rows
-    documented = ast.get_docstring(ast.parse((SNIPPETS / f"{name}.py").read_text())) or ""
-    columns: dict[str, set[str]] = {}
-    for row in rows:
-        assert row["status"] in STATUSES
-        assert columns.setdefault(row["kind"], set(row)) == set(row)
-        for column, value in row.items():
-            assert column in documented, column
-            if not column.startswith("samples_"):
-                assert value is None or isinstance(value, str | int | float), column
-        if row["status"] != "ok":
-            assert row["note"]
-            assert not any(value for column, value in row.items() if column.endswith(TIME_SUFFIXES))
 
 
 # ---------------------------------------------------------------- traps

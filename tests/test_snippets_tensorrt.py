@@ -7,9 +7,7 @@ handed to ``dryrun_stats_display``. What it can't show is whether the real one b
 
 from __future__ import annotations
 
-import ast
 import json
-import math
 import sys
 import types
 from collections.abc import Iterator
@@ -18,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from tests.test_snippets import SNIPPETS, STATUSES, TIME_SUFFIXES, load
+from tests.snippet_rows import check_rows
+from tests.test_snippets import load
 
 torch = pytest.importorskip("torch")
 
@@ -26,24 +25,6 @@ Row = dict[str, Any]
 
 NAME = "third_party/tensorrt_gpu"
 SMALL: Row = {"width": 16, "batch": 2, "length": 32, "processes": 2, "rounds": 2, "block_ms": 0.5}
-
-
-def check_rows(rows: list[Row]) -> None:
-    """Rows are flat, survive JSON, say why they have no times, and the docstring names every column."""
-    assert json.loads(json.dumps(rows, allow_nan=False)) == rows
-    documented = ast.get_docstring(ast.parse((SNIPPETS / f"{NAME}.py").read_text())) or ""
-    for row in rows:
-        assert row["status"] in STATUSES
-        assert set(row) == set(rows[0])
-        for column, value in row.items():
-            if column.startswith("samples_"):
-                assert all(math.isfinite(sample) for sample in value)
-            else:
-                assert value is None or isinstance(value, str | int | float), column
-            assert column in documented, column
-        if row["status"] != "ok":
-            assert row["note"]
-            assert not any(value for column, value in row.items() if column.endswith(TIME_SUFFIXES))
 
 
 class PretendedEngine(torch.nn.Module):  # type: ignore[name-defined, unused-ignore]
@@ -136,7 +117,7 @@ def test_without_cuda_every_row_is_unavailable(capsys: pytest.CaptureFixture[str
         pytest.skip("this machine has a CUDA device")
     module = load(NAME)
     rows = module.run()
-    check_rows(rows)
+    check_rows(NAME, rows)
     assert {(row["status"], row["note"]) for row in rows} == {("unavailable", "TensorRT needs a CUDA device.")}
     module.main([])
     assert "TensorRT needs a CUDA device." in capsys.readouterr().out
@@ -153,7 +134,7 @@ def test_the_release_to_install_is_that_of_this_torch(monkeypatch: pytest.Monkey
 
 def test_rows_hold_what_went_into_engines_and_what_stayed(snippet: ModuleType) -> None:
     rows = snippet.run(**SMALL)
-    check_rows(rows)
+    check_rows(NAME, rows)
     found = {row["case"]: row for row in rows if row["backend"] == "torch_tensorrt"}
     assert set(found) == set(snippet.CASES)
     for case in ("mlp", "cnn", "transformer_block"):
@@ -194,7 +175,7 @@ def test_rows_hold_what_went_into_engines_and_what_stayed(snippet: ModuleType) -
 )
 def test_a_torch_tensorrt_at_fault_gets_no_time(snippet: ModuleType, status: str, note: str) -> None:
     rows = {row["backend"]: row for row in snippet.run(cases=("mlp",), **SMALL)}
-    check_rows(list(rows.values()))
+    check_rows(NAME, list(rows.values()))
     assert rows["torch_tensorrt"]["status"] == status
     assert note in rows["torch_tensorrt"]["note"]
     assert rows["inductor"]["status"] == "ok"

@@ -11,11 +11,9 @@ every line of the children is executed. What it can't show is whether real thund
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import importlib.util
 import json
-import math
 import sys
 import types
 from collections.abc import Iterator
@@ -25,7 +23,8 @@ from typing import Any
 
 import pytest
 
-from tests.test_snippets import SNIPPETS, STATUSES, TIME_SUFFIXES, load, run_alone
+from tests.snippet_rows import check_rows
+from tests.test_snippets import SNIPPETS, load, run_alone
 
 torch = pytest.importorskip("torch")
 
@@ -34,24 +33,6 @@ Row = dict[str, Any]
 CPU, GPU = "third_party/thunder_cpu", "third_party/nvfuser_gpu"
 NO_THUNDER = importlib.util.find_spec("thunder") is None
 needs_thunder = pytest.mark.skipif(NO_THUNDER, reason="thunder has an environment of its own: environments/thunder.txt")
-
-
-def check_rows(name: str, rows: list[Row]) -> None:
-    """Rows are flat, survive JSON, say why they have no times, and the docstring names every column."""
-    assert json.loads(json.dumps(rows, allow_nan=False)) == rows
-    documented = ast.get_docstring(ast.parse((SNIPPETS / f"{name}.py").read_text())) or ""
-    for row in rows:
-        assert row["status"] in STATUSES
-        assert set(row) == set(rows[0])
-        for column, value in row.items():
-            if column.startswith("samples_"):
-                assert all(math.isfinite(sample) for sample in value)
-            else:
-                assert value is None or isinstance(value, str | int | float), column
-            assert column in documented, column
-        if row["status"] != "ok":
-            assert row["note"]
-            assert not any(value for column, value in row.items() if column.endswith(TIME_SUFFIXES))
 
 
 # ---------------------------------------------------------------- thunder on a CPU
