@@ -1,4 +1,7 @@
-"""The words of the pages: every column, value, note and message in English and Chinese, from labels.toml.
+"""The words of the pages: every column, value, note and message in English and Chinese.
+
+They stand in labels.toml and, for a chapter that has many words of its own, in labels/<chapter>.toml; together they are
+one list, in which a word stands once.
 
 A column without a label is shown by its own name, with the unit that its name ends in: a record from a newer
 snippet still shows. The tests hold the real records to full labels.
@@ -7,6 +10,7 @@ snippet still shows. The tests hold the real records to full labels.
 from __future__ import annotations
 
 import re
+import time
 import tomllib
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,6 +21,10 @@ from kitchen.context import Language, PageError, did_you_mean
 from kitchen.format import escape
 
 LABELS = Path(__file__).with_name("labels.toml")
+#: One file a chapter, with the same tables as labels.toml.
+CHAPTERS = Path(__file__).with_name("labels")
+#: The files with their times, as one key: a change of any of them is read again.
+Files = tuple[tuple[Path, int], ...]
 
 #: Column name endings and the unit they mean (the snippet contract: units in the key).
 SUFFIXES = ("ns", "us", "ms", "s", "kib", "mib", "gib", "gbs", "ratio", "percent")
@@ -47,22 +55,52 @@ class Column:
     per_cell: bool = False
 
 
-@lru_cache(maxsize=4)
-def _read(path: Path, mtime_ns: int) -> dict[str, Any]:
-    with path.open("rb") as file:
-        return tomllib.load(file)
+#: The files are looked at again after so many seconds: a page asks for thousands of words.
+FRESH_S = 0.2
+_looked: tuple[float, Files] = (float("-inf"), ())
+
+
+def _files() -> Files:
+    global _looked
+    now = time.monotonic()
+    if now - _looked[0] > FRESH_S:
+        _looked = now, tuple((path, path.stat().st_mtime_ns) for path in (LABELS, *sorted(CHAPTERS.glob("*.toml"))))
+    return _looked[1]
 
 
 @lru_cache(maxsize=4)
-def _borrowed(path: Path, mtime_ns: int) -> dict[str, str]:
+def _read(files: Files) -> dict[str, Any]:
+    whole: dict[str, Any] = {"columns": {}, "values": {}, "messages": {}, "notes": []}
+    for path, _ in files:
+        with path.open("rb") as file:
+            part = tomllib.load(file)
+        whole["notes"] += part.pop("notes", [])
+        # A column's values may be spread over several files, each with words of its own.
+        for column, words in part.pop("values", {}).items():
+            _add(whole["values"].setdefault(column, {}), words, f"{path.name}: [values.{column}]")
+        for group, entries in part.items():
+            if group not in whole:
+                raise PageError(f"{path.name}: there is no table [{group}]{did_you_mean(group, whole)}")
+            _add(whole[group], entries, f"{path.name}: [{group}]")
+    return whole
+
+
+def _add(known: dict[str, Any], more: dict[str, Any], place: str) -> None:
+    if twice := sorted(known.keys() & more.keys()):
+        raise PageError(f"{place} says again what another file says: {', '.join(twice)}")
+    known |= more
+
+
+@lru_cache(maxsize=4)
+def _borrowed(files: Files) -> dict[str, str]:
     """Column names whose values have the words of another column, whichever snippet they stand under."""
-    columns = _read(path, mtime_ns)["columns"]
+    columns = _read(files)["columns"]
     return {key.rpartition(".")[2]: entry["words"] for key, entry in columns.items() if "words" in entry}
 
 
 def data() -> dict[str, Any]:
-    """labels.toml as it stands now (read again when the file changes, so that serving shows an edit)."""
-    return _read(LABELS, LABELS.stat().st_mtime_ns)
+    """The labels as they stand now (read again when a file changes, so that serving shows an edit)."""
+    return _read(_files())
 
 
 def _suffix_unit(name: str) -> str:
@@ -100,7 +138,7 @@ def is_spread_end(name: str, snippet: str, columns: set[str]) -> bool:
 def text_value(column_name: str, value: str, language: Language) -> str:
     """A text value of a record in the page's words, or as it is. Not yet escaped."""
     found = data()
-    words = _borrowed(LABELS, LABELS.stat().st_mtime_ns).get(column_name, column_name)
+    words = _borrowed(_files()).get(column_name, column_name)
     values = found["values"]
     # Its own words go first: "outcome" of one snippet borrows, that of another may not.
     entry = values.get(column_name, {}).get(value) or values.get(words, {}).get(value)
@@ -133,12 +171,12 @@ def note(value: str, language: Language) -> str:
 
 
 def _known_note(value: str, language: Language) -> str | None:
-    return _note_of(value, language, LABELS, LABELS.stat().st_mtime_ns)
+    return _note_of(value, language, _files())
 
 
 @lru_cache(maxsize=4096)
-def _note_of(value: str, language: Language, path: Path, mtime_ns: int) -> str | None:
-    notes = _read(path, mtime_ns).get("notes", [])
+def _note_of(value: str, language: Language, files: Files) -> str | None:
+    notes = _read(files)["notes"]
     return next((filled(entry[language], m) for entry in notes if (m := _whole(entry["pattern"], value))), None)
 
 

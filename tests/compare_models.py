@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import time
@@ -84,6 +85,11 @@ def breaking() -> tuple[nn.Module, torch.Tensor]:
 
 def raises(graph: Graph, inputs: Sequence[Any]) -> Graph:
     raise ValueError("cannot do this\nand a second line")
+
+
+def wants_a_package(graph: Graph, inputs: Sequence[Any]) -> Graph:
+    importlib.import_module("no_such_package")
+    return graph
 
 
 def out_of_memory(graph: Graph, inputs: Sequence[Any]) -> Graph:

@@ -94,6 +94,7 @@ class Visit:
     failed: list[str] = field(default_factory=list)
     console: list[str] = field(default_factory=list)
     started: dict[Any, int] = field(default_factory=dict)
+    answered: set[Any] = field(default_factory=set)
     documents: int = 0
     leaving: bool = False
 
@@ -154,14 +155,21 @@ def _note_request(seen: Visit, request: Any) -> None:
 def _note_answer(seen: Visit, answer: Any) -> None:
     if _loads_document(seen, answer.request):
         seen.documents, seen.leaving = seen.documents + 1, False
+    seen.answered.add(answer.request)
     if answer.status >= 400:
         seen.failed.append(f"{answer.status}: {answer.url}")
 
 
 def _note_failed(seen: Visit, request: Any) -> None:
-    """A request that the browser dropped because its page was left is no fault of the page."""
-    left = seen.leaving or seen.started.get(request, 0) < seen.documents
-    if not (left and request.failure == "net::ERR_ABORTED" and not _loads_document(seen, request)):
+    """A request that the browser dropped because its page was left is no fault of the page.
+
+    That may be the rest of the page itself: the root page sends the reader on while it is still being loaded.
+    """
+    if _loads_document(seen, request):
+        left = request in seen.answered and (seen.leaving or seen.started[request] + 1 < seen.documents)
+    else:
+        left = seen.leaving or seen.started.get(request, 0) < seen.documents
+    if not (left and request.failure == "net::ERR_ABORTED"):
         seen.failed.append(f"failed: {request.url} {request.failure}")
 
 
