@@ -224,6 +224,15 @@ def test_the_tally_counts_by_version(tree: Tree) -> None:
     assert "1 provoked, the fix works in 0" in items[1]
 
 
+def test_what_changed_between_versions_is_a_table_of_its_own(tree: Tree) -> None:
+    tree.record(NAME, BOTH, day="2026-11-28")
+    tree.record(NAME, BOTH, day="2026-11-27", torch="2.11.0", beside=True)
+    assert "behaves otherwise" in render(page.problems("changed")).text
+    tree.record(NAME, [row("problem", "fine"), row("fix", "fine")], torch="2.14.1", beside=True)
+    ((name, *states),) = cells(render(page.problems("changed")).one("table"))
+    assert (name, states) == ("it is planted", ["provoked, fixed", "provoked, fixed", "does not happen"])
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
