@@ -173,13 +173,27 @@ def test_message_code_and_sources_are_shown(tree: Tree) -> None:
     tree.record(NAME, BOTH)
     html = render(page.problem("planted-error"))
     assert "here is a planted <error> ```\nin two lines" in html.text
-    assert "A snippet for tests" in html.one("details").text
+    assert "def run" in html.one("details").text
     assert "requires-python" not in html.one("details").text
     links = [a.attributes["href"] for a in html.all("a")]
     assert "https://github.com/pytorch/pytorch/issues/1" in links
     assert "https://github.com/some/where/issues/2" in links
     assert "https://example.org/a" in links
     assert "../../../snippets/errors/planted_error.py" in links
+
+
+def test_the_code_shown_is_what_provokes_and_fixes_and_what_that_uses() -> None:
+    code = (
+        "import torch\n\nX = 1\nY = 2\n\n\ndef run():\n    return [look(problem), look(fix_it)]\n\n\n"
+        "def look(f):\n    return f(Y)\n\n\n@torch.no_grad\ndef problem(a):\n    return helper(X)\n\n\n"
+        "def helper(x):\n    return x\n\n\ndef fix_it(a):\n    return 0\n"
+    )
+    shown = problems.heart(code)
+    for part in ("X = 1", "@torch.no_grad\ndef problem", "def helper", "def fix_it"):
+        assert part in shown
+    for part in ("def run", "def look", "Y = 2", "import torch"):
+        assert part not in shown
+    assert problems.heart("print(1)\n") == "print(1)\n"
 
 
 def test_versions_stand_side_by_side_where_the_snippet_is_the_same(tree: Tree) -> None:
