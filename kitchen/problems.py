@@ -223,7 +223,7 @@ _HEART = ("problem", "provoke", "fix")
 
 
 def heart(code: str) -> str:
-    """What provokes and fixes, of a snippet's text: the functions so named and all at the top of the file that they use.
+    """What provokes and fixes, of a snippet's text: the functions so named and all at its top that they use.
 
     What runs, counts and prints them is left out: the file has it. Without such functions it is the whole text.
     """
