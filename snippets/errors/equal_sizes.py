@@ -51,17 +51,28 @@ def problem(backend: Any) -> list[torch.Tensor]:
     return [compiled(x, w) for x, w in pairs(SIZES)]
 
 
-def fix_setting(backend: Any) -> list[torch.Tensor]:
-    """Give every size a symbol of its own."""
-    with torch.fx.experimental._config.patch(use_duck_shape=False):
-        return problem(backend)
-
-
 def fix_first_call(backend: Any) -> list[torch.Tensor]:
     """Make the first call, the warm-up, with sizes that are all different."""
     compiled = torch.compile(scores, backend=backend, dynamic=True)
     compiled(torch.randn(9, 4), torch.randn(11, 4))
     return [compiled(x, w) for x, w in pairs(SIZES)]
+
+
+def fix_mark(backend: Any) -> list[torch.Tensor]:
+    """Name the sizes that change: each that is marked has a symbol of its own."""
+    compiled = torch.compile(scores, backend=backend)
+    results = []
+    for x, w in pairs(SIZES):
+        torch._dynamo.mark_dynamic(x, 0)
+        torch._dynamo.mark_dynamic(w, 0)
+        results.append(compiled(x, w))
+    return results
+
+
+def fix_setting(backend: Any) -> list[torch.Tensor]:
+    """Give every size a symbol of its own, in the whole process."""
+    with torch.fx.experimental._config.patch(use_duck_shape=False):
+        return problem(backend)
 
 
 # ---------------------------------------------------------------- counting and comparing
@@ -169,10 +180,11 @@ def run() -> list[Row]:
     torch.manual_seed(0)
     return [
         look("problem", "torch.compile(scores, dynamic=True)(x, w)", problem, problem),
-        look("fix", "torch.fx.experimental._config.use_duck_shape = False", fix_setting, problem),
         look(
             "fix", "torch.compile(scores, dynamic=True)(torch.randn(9, 4), torch.randn(11, 4))", fix_first_call, problem
         ),
+        look("fix", "mark_dynamic(x, 0); mark_dynamic(w, 0); torch.compile(scores)(x, w)", fix_mark, problem),
+        look("fix", "torch.fx.experimental._config.use_duck_shape = False", fix_setting, problem),
     ]
 
 
