@@ -50,7 +50,10 @@ def problem_class(backend: Any) -> list[torch.Tensor]:
     """Make the class of an argument inside the function that makes the call."""
 
     def request() -> Any:
-        return NamedTuple("Request", [("x", torch.Tensor)])(X)
+        class Request(NamedTuple):
+            x: torch.Tensor
+
+        return Request(X)
 
     compiled = torch.compile(lambda given: torch.relu(given.x) * 2 + 1, backend=backend)
     return [compiled(request()) for _ in range(12)]
@@ -174,7 +177,7 @@ def run() -> list[Row]:
     torch.manual_seed(0)
     return [
         look("problem", 'torch.compile(apply)(x, eval("lambda y: …"))', problem_text, problem_text),
-        look("problem", 'torch.compile(f)(NamedTuple("Request", …)(x))', problem_class, problem_text),
+        look("problem", "class Request(NamedTuple): …; torch.compile(f)(Request(x))", problem_class, problem_text),
         look("fix", 'activation = eval("lambda y: …"); torch.compile(apply)(x, activation)', fix_once, problem_text),
         look("fix", "torch.compile(apply)(x, lambda y: …)", fix_in_source, problem_text),
     ]

@@ -36,7 +36,7 @@ DATA = torch.randn(51, 8)
 
 def batches(drop_last: bool = False) -> DataLoader[torch.Tensor]:
     """Batches of 16, and a last one of 3."""
-    return DataLoader(DATA, batch_size=16, drop_last=drop_last)  # type: ignore[arg-type]
+    return DataLoader(DATA, batch_size=16, drop_last=drop_last)
 
 
 def scores(x: torch.Tensor) -> torch.Tensor:
