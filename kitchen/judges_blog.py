@@ -46,15 +46,15 @@ def choice_factor(rows: list[Row]) -> list[Case]:
     """
     cases: list[Case] = []
     for scope, chosen in (
-        ("torch", [row for row in rows if "package" not in row]),
-        ("torch, packages", [row for row in rows if "package" in row and row.get("variant") != UNTUNED]),
+        ("", [row for row in rows if "package" not in row]),
+        (", third_party", [row for row in rows if "package" in row and row.get("variant") != UNTUNED]),
     ):
         for (model, workload), steps in _steps(chosen).items():
             if len(steps) < 2:
                 continue
             slow, fast = max(steps, key=lambda name: steps[name]), min(steps, key=lambda name: steps[name])
             factor = steps[slow] / steps[fast]
-            tried = f"max(step) / min(step)  # {_short(model)}, {workload}, {scope}"
+            tried = f"factor({_short(model)}, {workload}{scope})"
             cases.append(Case(tried, "3 to 10", f"{factor:.1f}  # {slow} / {fast}", factor >= LEAST_FACTOR))
     return cases
 
@@ -106,7 +106,7 @@ def tvm_as_said(rows: list[Row]) -> list[Case]:
 
 @judge
 def language_inference(rows: list[Row]) -> list[Case]:
-    """Inference of the language models: which is fastest, and how much memory TVM and Inductor leave of eager mode's."""
+    """Inference of the language models: which is fastest, and how much of eager mode's memory is left."""
     low, high = MEMORY_LEFT
     cases: list[Case] = []
     for (model, workload), steps in _steps(rows).items():

@@ -29,8 +29,8 @@ Columns
     claim                  B6
     tried                  what was run, as code
     said, seen             speed: the speed-up; debugging: whether it was seen
-    agrees                 speed: whether it is faster, and the upper end of the interval reaches ABOUT of what was said;
-                           debugging: whether the two are the same
+    agrees                 speed: whether it is faster, and the upper end of the interval reaches ABOUT of what was
+                           said; debugging: whether the two are the same
     speedup_ratio, speedup_low, speedup_high   time without / time with, above 1 is faster; its 95 % interval
     status, note           "ok"; "wrong" where the result is not that of float64; "failed", "not measured"
 """
@@ -226,9 +226,9 @@ class Writer:
 
 
 DEBUG = {
-    "print": "print('seen')  # in forward, backend='aot_eager'",
-    "breakpoint": "breakpoint(); 'hidden' in locals()  # in forward, backend='aot_eager'",
-    "traceback": "'torch.index_select(hidden' in traceback  # index out of range, backend='aot_eager'",
+    "print": "def forward(…): print('seen')",
+    "breakpoint": "def forward(…): breakpoint(); 'hidden' in frame.f_locals",
+    "traceback": "except IndexError: 'torch.index_select(hidden' in traceback",
 }
 
 

@@ -19,7 +19,7 @@ generated code, and whether graphs were recorded.
 Columns
     claim         B15
     tried         what was run, as code
-    said, seen    what the claim predicts there, and what came out; memory and time as ratios, with / without the options
+    said, seen    what the claim predicts there, and what came out; memory and time as ratios, with / without them
     agrees        memory: whether no more than what was said; time: whether within TOLERANCE of 1; None on a CPU
     status, note  "ok"; "failed" with the error, or "not measured" with the reason
 """
@@ -46,7 +46,8 @@ Row = dict[str, Any]
 OPTIONS: dict[str, Any] = {"shape_padding": False, "triton.cudagraphs": True}
 SAID_MEMORY = 0.75
 TOLERANCE = 0.05
-NEEDS_CUDA = "needs a CUDA GPU: this machine has none that torch can use"
+WITHOUT_CUDA = "needs a CUDA GPU: this torch is a build without CUDA"
+NO_GPU = "needs a CUDA GPU: no GPU or driver was found"
 NOT_COMPILED = (
     "No graph was captured, so nothing was compiled and there is nothing to look at (is TORCHDYNAMO_DISABLE or "
     "TORCH_COMPILE_DISABLE set?)."
@@ -247,7 +248,7 @@ def run(*, width: int | None = None, least_s: float = 1.0, child_limit_s: float 
     with tempfile.TemporaryDirectory(prefix="memory-", ignore_cleanup_errors=True) as name:
         rows = looked_rows(run_child(shared | {"task": "look"}, Path(name), child_limit_s))
         if device == "cpu":
-            missing = {"status": "not measured", "note": NEEDS_CUDA}
+            missing = {"status": "not measured", "note": NO_GPU if torch.version.cuda else WITHOUT_CUDA}
             return [*(row | missing for row in measured_rows({"failed": ""}, {"failed": ""})), *rows]
         job = shared | {"task": "measure"}
         plain, ours = (run_child(job | {"options": one}, Path(name), child_limit_s) for one in ({}, OPTIONS))

@@ -69,6 +69,11 @@ def f(x: torch.Tensor) -> torch.Tensor:
     return torch.softmax(F.gelu(x) * 2, -1)
 
 
+def scaled(x: torch.Tensor) -> torch.Tensor:
+    """The same, scaled by a number that is read out of the tensor: without fullgraph a graph break."""
+    return f(x) * x.sum().item()
+
+
 def outcome(**how: Any) -> str:
     """Return "runs" if f can be compiled so and called, or the name of the error that came."""
     torch._dynamo.reset()
@@ -211,6 +216,7 @@ def b13() -> list[Row]:
         ("f, x", f, x),
         ("f, x.bfloat16()", f, x.bfloat16()),
         ("mlp, x.requires_grad_()", mlp, x.clone().requires_grad_()),
+        ("scaled, x", scaled, x),
     ):
         plain, results = code_of(function, data)
         full, full_results = code_of(function, data, fullgraph=True)

@@ -27,8 +27,8 @@ Columns
     claim                  B3 or B7
     tried                  what was run, as code
     said, seen             a speed-up, or the name of the fastest, or "runs" and the name of an error
-    agrees                 speed-ups: whether the interval reaches what was said; else whether the two are the same; None
-                           where this device can't decide
+    agrees                 speed-ups: whether the interval reaches what was said; else whether the two are the same;
+                           None where this device can't decide
     speedup_ratio, speedup_low, speedup_high   time of eager mode / time with the back end; its 95 % interval
     status, note           "ok"; "wrong" where the loss is not that of eager mode; "failed", "not measured"
 """
@@ -273,7 +273,7 @@ def speedup(answers: Sequence[Row], variant: str) -> Row:
 
 
 def fastest(answers: Sequence[Row]) -> str:
-    """Return the back end that is faster than eager mode and than the other, beyond the A/A pair; "none" for neither."""
+    """Return the back end that is faster than eager mode and than the other, beyond the A/A pair, or "none"."""
     noise = max(abs(bound) for bound in t_interval(log_ratios(answers, "none", "none_again"))[1:])
     best = "none"
     for variant in BACKENDS:
@@ -294,12 +294,12 @@ def outcome(backend: str) -> str:
 
 def claim_rows(answers: Sequence[Row], device: str) -> list[Row]:
     """Return the rows of B3 and B7 from the answers of the processes."""
-    step = "cross_entropy(torch.compile(resnet50)(images), labels).backward(); sgd.step()"
+    step = "cross_entropy(torch.compile(resnet50)(x), y).backward(); sgd.step()"
     low, high = SAID_RANGE
     rows = [
         blank("B3", step, f"{SAID:g}"),
         blank("B7", "torch.compile(model, backend='nvfuser')", "runs"),
-        blank("B7", "fastest(none, aot_eager, inductor)  # resnet50", "inductor"),
+        blank("B7", "fastest(none, aot_eager, inductor)", "inductor"),
         blank("B7", step, f"{low:g} to {high:g}"),
     ]
     seen = outcome("nvfuser")

@@ -40,7 +40,7 @@ Row = dict[str, Any]
 
 SAID = "aten, torch, code"
 NOTHING_COMPILED = (
-    "No graph was captured, so there is no stage to see (is TORCHDYNAMO_DISABLE or TORCH_COMPILE_DISABLE set?)."
+    "No graph was captured, so there is no stage to show (is TORCHDYNAMO_DISABLE or TORCH_COMPILE_DISABLE set?)."
 )
 
 

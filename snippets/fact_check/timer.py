@@ -99,7 +99,9 @@ def slow_start(least_s: float) -> list[Row]:
             call()
         totals[name] = time.perf_counter() - start
     said, seen = (min(times, key=lambda name: times[name]) for times in (medians, totals))
-    return [value_case(f"min(plain=Waiting(3), prepared=Waiting(2, {START_S}))  # {TEN} calls", said, seen)]
+    return [
+        value_case(f"min(plain=Waiting(3), prepared=Waiting(2, {START_S})): for _ in range({TEN}): call()", said, seen)
+    ]
 
 
 def half_way(least_s: float, rounds: int) -> list[Row]:
@@ -120,7 +122,9 @@ def half_way(least_s: float, rounds: int) -> list[Row]:
     ratios = sorted(b / a for a, b in zip(blocks["one"], blocks["other"], strict=True))
     return [
         ratio_case("median_ms(call); call.call_ms *= 1.5; median_ms(call)", 1.0, apart),
-        ratio_case("timeit(10), timeit(10), …; call.call_ms *= 1.5; timeit(10), timeit(10), …", 1.0, ratios[rounds // 2]),
+        ratio_case(
+            "timeit(10), timeit(10), …; call.call_ms *= 1.5; timeit(10), timeit(10), …", 1.0, ratios[rounds // 2]
+        ),
     ]
 
 
@@ -152,7 +156,7 @@ def block_size(least_s: float) -> list[Row]:
         return [empty | {"claim": "B18", "status": "not measured", "note": NOTHING_COMPILED}]
     warm = Timer("f(x)", globals={"f": compiled, "x": x}).blocked_autorange(min_run_time=least_s)
     said, seen = warm.number_per_run > 1, cold.number_per_run > 1
-    return [value_case("Timer('compiled(x)').blocked_autorange().number_per_run > 1  # never called before", said, seen)]
+    return [value_case("c = torch.compile(f); Timer('c(x)').blocked_autorange().number_per_run > 1", said, seen)]
 
 
 def run(*, least_s: float = 0.5, rounds: int = 20) -> list[Row]:
