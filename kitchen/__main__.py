@@ -49,6 +49,11 @@ def parser() -> argparse.ArgumentParser:
         help="also put all results of the run in one file, with those that it found fresh",
     )
     add.add_argument("--force", action="store_true", help="measure also what is fresh")
+    add.add_argument(
+        "--beside",
+        action="store_true",
+        help="this torch is not the machine's own: show the records only where versions stand side by side",
+    )
     add.add_argument("--results", type=Path, metavar="FOLDER", help="where records are kept (default: results/)")
     add = commands.add_parser("import", help="merge a bundle from another machine")
     add.add_argument("file", type=Path, metavar="FILE")
@@ -67,6 +72,7 @@ def main(argv: list[str] | None = None) -> int:
             report = measure(
                 only=arguments.only,
                 force=arguments.force,
+                beside=arguments.beside,
                 budget_s=arguments.budget,
                 bundle_file=arguments.bundle,
                 root=arguments.results,

@@ -46,48 +46,66 @@ def matrix(
     """See kitchen.page.matrix."""
     found = groups.of(pattern)
     groups.check(pattern, found, [rows, across, cell], where)
-    language = state.language
 
     def body(group: groups.Group) -> str:
-        broken = [row for row in group.rows if across not in row]
-        chosen = data.select(group.rows, where)
-        chosen = [row for row in chosen if across in row and row[across] not in leave_out]
-        if not chosen and not broken:
-            return f'<p class="ck-missing">{labels.message("no_such_row", language)}</p>'
-        heads = list(dict.fromkeys(str(row[across]) for row in chosen))
-        lines = list(dict.fromkeys(str(row[rows]) for row in chosen))
-        place: dict[tuple[str, str], Row] = {}
-        for row in chosen:
-            key = (str(row[rows]), str(row[across]))
-            if key in place:
-                raise PageError(
-                    f"matrix: two rows of {pattern!r} have {rows}={key[0]!r} and {across}={key[1]!r}: add to where"
-                )
-            place[key] = row
-        side, top, shown = (labels.column(name, language) for name in (rows, across, cell))
-        region = caption or f"{shown.label}: {side.label} × {top.label}"
-        out = [
-            *([f'<p class="ck-caption">{escape(caption)}</p>\n'] if caption else []),
-            f'<div class="ck-scroll" tabindex="0" role="region" '
-            f'aria-label="{labels.message("table_region", language, name=escape(region))}">',
-            '<table class="ck-table ck-matrix">',
-            "<thead>",
-            f'<tr><th scope="col">{escape(side.label)}</th>'
-            + "".join(f'<th scope="col" class="num">{tables.text_cell(top, head, language)}</th>' for head in heads)
-            + "</tr>",
-            "</thead>",
-            "<tbody>",
-        ]
-        for line in lines:
-            cells = "".join(_cell(shown, place.get((line, head)), language) for head in heads)
-            out.append(f'<tr><th scope="row">{tables.text_cell(side, line, language)}</th>{cells}</tr>')
-        for row in broken:
-            why = labels.note(str(row.get("note") or labels.message("no_reason", language)), language)
-            badge = blocks.status_badge(str(row["status"]), language)
-            out.append(
-                f'<tr><th scope="row">{tables.text_cell(side, str(row[rows]), language)}</th>'
-                f'<td class="muted" colspan="{max(1, len(heads))}">{badge} {escape(why)}</td></tr>'
-            )
-        return "\n".join([*out, "</tbody>", "</table>", "</div>"])
+        return draw(
+            pattern, group.rows, state.language, rows=rows, across=across, cell=cell, where=where,
+            leave_out=leave_out, caption=caption,
+        )  # fmt: skip
 
     return groups.per_machine(state, pattern, found, body)
+
+
+def draw(
+    pattern: str,
+    all_rows: list[Row],
+    language: Language,
+    *,
+    rows: str,
+    across: str,
+    cell: str,
+    where: Where | None,
+    leave_out: tuple[str, ...] = (),
+    caption: str | None = None,
+) -> str:
+    """The matrix of these rows as HTML. Raises PageError where two rows claim one cell."""
+    broken = [row for row in all_rows if across not in row]
+    chosen = data.select(all_rows, where)
+    chosen = [row for row in chosen if across in row and row[across] not in leave_out]
+    if not chosen and not broken:
+        return f'<p class="ck-missing">{labels.message("no_such_row", language)}</p>'
+    heads = list(dict.fromkeys(str(row[across]) for row in chosen))
+    lines = list(dict.fromkeys(str(row[rows]) for row in chosen))
+    place: dict[tuple[str, str], Row] = {}
+    for row in chosen:
+        key = (str(row[rows]), str(row[across]))
+        if key in place:
+            raise PageError(
+                f"matrix: two rows of {pattern!r} have {rows}={key[0]!r} and {across}={key[1]!r}: add to where"
+            )
+        place[key] = row
+    side, top, shown = (labels.column(name, language) for name in (rows, across, cell))
+    region = caption or f"{shown.label}: {side.label} × {top.label}"
+    out = [
+        *([f'<p class="ck-caption">{escape(caption)}</p>\n'] if caption else []),
+        f'<div class="ck-scroll" tabindex="0" role="region" '
+        f'aria-label="{labels.message("table_region", language, name=escape(region))}">',
+        '<table class="ck-table ck-matrix">',
+        "<thead>",
+        f'<tr><th scope="col">{escape(side.label)}</th>'
+        + "".join(f'<th scope="col" class="num">{tables.text_cell(top, head, language)}</th>' for head in heads)
+        + "</tr>",
+        "</thead>",
+        "<tbody>",
+    ]
+    for line in lines:
+        cells = "".join(_cell(shown, place.get((line, head)), language) for head in heads)
+        out.append(f'<tr><th scope="row">{tables.text_cell(side, line, language)}</th>{cells}</tr>')
+    for row in broken:
+        why = labels.note(str(row.get("note") or labels.message("no_reason", language)), language)
+        badge = blocks.status_badge(str(row["status"]), language)
+        out.append(
+            f'<tr><th scope="row">{tables.text_cell(side, str(row[rows]), language)}</th>'
+            f'<td class="muted" colspan="{max(1, len(heads))}">{badge} {escape(why)}</td></tr>'
+        )
+    return "\n".join([*out, "</tbody>", "</table>", "</div>"])

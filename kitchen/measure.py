@@ -89,6 +89,7 @@ def measure(
     *,
     only: list[str] | None = None,
     force: bool = False,
+    beside: bool = False,
     budget_s: float | None = None,
     bundle_file: Path | None = None,
     root: Path | None = None,
@@ -100,7 +101,8 @@ def measure(
     """Measures this machine and records what comes.
 
     ``names`` are exact names, ``only`` patterns; neither means all. ``budget_s`` in seconds: nothing is started
-    that may not end in time. ``arguments`` go to every run(). Raises MeasureError, ProbeError (no torch),
+    that may not end in time. ``beside``: this torch is not the machine's own, so only pages that set versions
+    side by side show the records. ``arguments`` go to every run(). Raises MeasureError, ProbeError (no torch),
     SnippetError or RecordError before anything is run; a failing snippet is a record, not an exception.
     """
     out = out or sys.stderr
@@ -123,7 +125,7 @@ def measure(
     probed = machine.probe()
     here = machine.describe(probed)
     with _only_one(), _terminated_as_interrupt():
-        report = _Measuring(here, probed, root, bundle_file, command, arguments, out).go(
+        report = _Measuring(here, probed, root, bundle_file, command, arguments, out, beside).go(
             chosen, force, None if budget_s is None else began + budget_s
         )
     if names is None and not only and left_aside:
@@ -143,7 +145,9 @@ class _Measuring:
         command: str | None,
         arguments: dict[str, Any] | None,
         out: TextIO,
+        beside: bool = False,
     ) -> None:
+        self.beside = beside
         self.here, self.probed, self.root, self.bundle_file = here, probed, root, bundle_file
         self.command = command or "python -m kitchen measure"
         self.arguments, self.out = arguments, out
@@ -157,7 +161,7 @@ class _Measuring:
     def go(self, chosen: list[Snippet], force: bool, deadline: float | None) -> Report:
         name, torch = self.here["name"], self.probed["torch"]
         self.say(f"Compile Kitchen · {name} · torch {torch} · Python {sys.version.split()[0]}")
-        last = {s.name: results.newest(self.root, s.name).get(name) for s in chosen}
+        last = {s.name: self._last(s.name) for s in chosen}
         waiting = [s for s in chosen if force or not is_fresh(last[s.name], s, torch)]
         self.report.fresh = [s.name for s in chosen if s not in waiting]
         estimates = {s.name: _expected_s(s, last[s.name]) for s in waiting}
@@ -195,6 +199,13 @@ class _Measuring:
                 raise
         self._finish()
         return self.report
+
+    def _last(self, snippet_name: str) -> Record | None:
+        """The record that decides whether a snippet is fresh here: beside others, the newest of this torch."""
+        if self.beside:
+            of_machine = results.by_torch(self.root, snippet_name).get(self.here["name"], {})
+            return of_machine.get(self.probed["torch"].partition("+")[0])
+        return results.newest(self.root, snippet_name).get(self.here["name"])
 
     def _one(
         self,
@@ -304,7 +315,7 @@ class _Measuring:
                 "steal_end": None,
                 "git_commit": self.commit,
                 "git_dirty": self.dirty,
-            }
+            } | ({"beside": True} if self.beside else {})
             results.write_json(self.report.folder / "run.json", self.run, "run")
         return self.report.folder
 
@@ -315,7 +326,7 @@ class _Measuring:
         """
         if not self.bundle_file:
             return
-        newest = [results.newest(self.root, name).get(self.here["name"]) for name in self.chosen]
+        newest = [self._last(name) for name in self.chosen]
         folders = {record.run.path.parent for record in newest if record} | (
             {self.report.folder} if self.report.folder else set()
         )

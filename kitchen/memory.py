@@ -18,7 +18,10 @@ from kitchen.context import ROOT, State
 #: Set by the hook when the site is served.
 on = False
 #: Their answers depend on the page's language and address, on the ids given before on the page, and on files only.
-FUNCTIONS = frozenset({"table", "matrix", "chart", "text", "source", "example", "verdict"})
+FUNCTIONS = frozenset(
+    {"table", "matrix", "versions", "chart", "text", "source", "example", "verdict"}
+    | {"problem", "problems", "claim", "claims"}
+)
 #: The files are looked at again after so many seconds.
 FRESH_S = 0.25
 

@@ -39,9 +39,13 @@ from kitchen import (
     verdicts,
 )
 from kitchen import chooser as chooser_data
+from kitchen import claims as facts
 from kitchen import glossary as glossary_data
+from kitchen import judges_versions as _judges_versions  # noqa: F401  (importing it adds its judges)
 from kitchen import matrix as matrices
+from kitchen import problems as catalogue
 from kitchen import verdicts_mixing as _  # noqa: F401  (importing it adds its rules)
+from kitchen import versions as version_tables
 from kitchen.context import PageError, State, state
 
 __all__ = [
@@ -49,11 +53,15 @@ __all__ = [
     "State",
     "call",
     "chart",
+    "claim",
+    "claims",
     "example",
     "formula",
     "glossary",
     "machines",
     "matrix",
+    "problem",
+    "problems",
     "provenance",
     "render_html",
     "rules",
@@ -65,6 +73,7 @@ __all__ = [
     "tool",
     "value",
     "verdict",
+    "versions",
 ]
 
 Where = dict[str, Any]
@@ -182,6 +191,49 @@ def matrix(
     return matrices.matrix(
         state, snippets, rows=rows, across=across, cell=cell, where=where, leave_out=leave_out, caption=caption
     )
+
+
+@_page_function
+def versions(
+    snippets: str,
+    *,
+    rows: str | list[str],
+    cell: str,
+    where: Where | None = None,
+    caption: str | None = None,
+) -> str:
+    """One value of a snippet's records on several versions of torch, side by side, in content tabs, one a machine.
+
+    ``snippets``: a name or a pattern. A line for each value of the column or columns ``rows``, a column for each
+    version of torch that has a record of today's text of the snippet; ``where`` must leave one row for each cell.
+    """
+    return version_tables.versions(state, snippets, rows=rows, cell=cell, where=where, caption=caption)
+
+
+@_page_function
+def problem(name: str) -> str:
+    """A problem of kitchen/problems/*.toml: whether this torch has it, message, what was run, code, sources."""
+    return catalogue.problem(state, name)
+
+
+@_page_function
+def problems(by: str, value: str | None = None) -> str:
+    """A list of links to problems: ``problems("message")``, ``problems("symptom", "slower")``,
+    ``problems("layer", "dynamo")``; ``problems("tally")`` counts them by version of torch, ``problems("changed")`` is a
+    table of those that behave otherwise on another version."""
+    return catalogue.problems(state, by, value)
+
+
+@_page_function
+def claim(name: str) -> str:
+    """A claim of kitchen/claims/*.toml: the verdict, the cases it follows from, who says so, the code, the sources."""
+    return facts.claim(state, name)
+
+
+@_page_function
+def claims(page: str) -> str:
+    """The claims of kitchen/claims/<page>.toml as a table: number, claim, verdict."""
+    return facts.claims(state, page)
 
 
 @_page_function

@@ -58,7 +58,10 @@ class Machine:
 
 @dataclass(frozen=True)
 class Run:
-    """One call of the measure command and the environment that its records share."""
+    """One call of the measure command and the environment that its records share.
+
+    ``beside``: it was made with another torch than the machine's own, for pages that set versions side by side.
+    """
 
     path: Path
     machine: str
@@ -74,6 +77,12 @@ class Run:
     steal_end: float | None
     git_commit: str | None
     git_dirty: bool | None
+    beside: bool = False
+
+    @property
+    def torch(self) -> str:
+        """The version of torch without its build: ``2.13.0``."""
+        return str(self.environment.get("torch") or "").partition("+")[0]
 
 
 @dataclass(frozen=True)
@@ -262,22 +271,43 @@ def load_records(root: Path | None = None) -> list[Record]:
     return sorted(records, key=lambda r: (r.started, r.machine, r.snippet))
 
 
+def _of_snippet(root: Path, machine: str, snippet: str) -> list[Record]:
+    """The records of one snippet on one machine, oldest first; reads only the files of that snippet."""
+    found = [
+        load_record(path, load_run(folder))
+        for folder in _run_folders(root / machine)
+        if (path := folder / f"{snippet}.json").is_file()
+    ]
+    return sorted(found, key=lambda r: (r.started, r.path.as_posix()))
+
+
 def newest(root: Path | None, snippet: str) -> dict[str, Record]:
     """The newest record of one snippet by machine, in the order of load_machines().
 
-    Reads only the files of that snippet, so a page costs what it shows.
+    A run beside the machine's own torch counts only where there is no other.
     """
     root = root or RESULTS
     found: dict[str, Record] = {}
     for name in load_machines(root):
-        candidates = [
-            load_record(path, load_run(folder))
-            for folder in _run_folders(root / name)
-            if (path := folder / f"{snippet}.json").is_file()
-        ]
-        if candidates:
-            found[name] = max(candidates, key=lambda r: (r.started, r.path.as_posix()))
+        if candidates := _of_snippet(root, name, snippet):
+            found[name] = ([r for r in candidates if not r.run.beside] or candidates)[-1]
     return found
+
+
+def by_torch(root: Path | None, snippet: str) -> dict[str, dict[str, Record]]:
+    """The newest record of one snippet by machine and by version of torch (``2.13.0``), oldest version first."""
+    root = root or RESULTS
+    found: dict[str, dict[str, Record]] = {}
+    for name in load_machines(root):
+        versions = {record.run.torch: record for record in _of_snippet(root, name, snippet)}
+        if versions:
+            found[name] = dict(sorted(versions.items(), key=lambda item: version_key(item[0])))
+    return found
+
+
+def version_key(version: str) -> tuple[int, ...]:
+    """For sorting: 2.9.1 is older than 2.13.0."""
+    return tuple(int(part) for part in re.findall(r"\d+", version))
 
 
 def is_stale(record: Record, snippet: Snippet) -> bool:

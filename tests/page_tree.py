@@ -211,15 +211,20 @@ class Tree:
         reason: str | None = None,
         day: str = "2026-11-29",
         stale: bool = False,
+        torch: str = "2.13.0",
+        beside: bool = False,
     ) -> Path:
         """Writes a record (and its run, its machine and its snippet where they are not there yet)."""
         if not (self.results / machine / "machine.json").exists():
             self.machine(machine, title=machine.replace("-", " ").title())
         if not (self.snippets / f"{name}.py").exists():
             self.snippet(name)
-        folder = self.results / machine / f"{day}T101112Z-torch2.13.0"
+        folder = self.results / machine / f"{day}T101112Z-torch{torch}"
         started = f"{day}T10:11:12Z"
-        self.write(folder / "run.json", run_data(machine, started=started, finished=started, git_commit="0" * 40))
+        run = run_data(machine, started=started, finished=started, git_commit="0" * 40)
+        if torch != "2.13.0":
+            run["environment"] |= {"torch": torch}
+        self.write(folder / "run.json", run | ({"beside": True} if beside else {}))
         path = folder / f"{name}.json"
         self.write(
             path,

@@ -133,6 +133,19 @@ def test_another_torch_is_not_fresh(tmp_path: Path, kitchen: Measure, monkeypatc
     assert kitchen()[0].recorded == {"demo/a": "ok"}
 
 
+def test_beside_the_machines_own_torch(tmp_path: Path, kitchen: Measure, monkeypatch: pytest.MonkeyPatch) -> None:
+    add(tmp_path, "demo/a")
+    kitchen()
+    monkeypatch.setattr(machine, "probe", lambda: PROBED | {"torch": "2.14.0+cpu"})
+    assert kitchen(beside=True)[0].recorded == {"demo/a": "ok"}
+    assert kitchen(beside=True)[0].fresh == ["demo/a"], "fresh is a matter of this torch alone"
+    monkeypatch.setattr(machine, "probe", lambda: PROBED)
+    assert kitchen()[0].fresh == ["demo/a"], "a run beside is not the machine's newest"
+    both = results.by_torch(tmp_path / "results", "demo/a")
+    ((own, other),) = (versions.values() for versions in both.values())
+    assert (own.run.beside, other.run.beside) == (False, True)
+
+
 def test_force_measures_what_is_fresh(tmp_path: Path, kitchen: Measure) -> None:
     add(tmp_path, "demo/a")
     kitchen()

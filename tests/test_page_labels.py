@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kitchen import context, data, formulas, glossary, labels, results, runner
+from kitchen import claims, context, data, formulas, glossary, labels, problems, results, runner
 from kitchen.context import LANGUAGES, PageError
 
 KITCHEN = Path(labels.__file__).parent
@@ -57,6 +57,11 @@ def test_every_message_that_the_code_asks_for_is_there_and_none_is_idle() -> Non
     built = {f"t_{k}" for k in ("symbol", "meaning", "value", "measured")}
     built |= {f"m_{k}" for k in ("complete", "interrupted", "running")}
     built |= {f"v_tally_{k}" for k in ("faster", "slower", "same")} | {f"v_pick_{k}" for k in ("cold", "warm")}
+    states = ("provoked", "gone", "unfixed", "unknown", "failed", "timeout", "unavailable")
+    built |= {f"p{middle}_{k}" for middle in ("", "_badge", "_other") for k in states}
+    built |= {f"p_not_run_{k}" for k in problems.NOT_RUN} | {f"c_{k}" for k in claims.VERDICTS}
+    built |= {f"c_{k}" for k in ("number", "claim", "verdict")}
+    assert built <= set(LABELS["messages"])
     assert set(LABELS["messages"]) <= strings | built
     for source in (KITCHEN / "verdicts.py", KITCHEN / "blocks.py", KITCHEN / "charts.py", KITCHEN / "inventory.py"):
         for key in re.findall(r'message\(\s*"([a-z_]+)"', source.read_text("utf-8")):
@@ -103,7 +108,7 @@ def test_every_word_of_the_real_records_has_a_translation() -> None:
                     continue  # a name that stands in code
                 if isinstance(value, str) and value not in LABELS["values"].get(name, {}):
                     missing.add(f"{record.snippet}: {name} = {value}")
-            if data.row_ok(row) and isinstance(row.get("note"), str):
+            if data.row_ok(row) and isinstance(row.get("note"), str) and row["note"]:
                 note = row["note"]
                 if labels.note(note, "zh") == note:
                     missing.add(f"{record.snippet}: note {note}")
