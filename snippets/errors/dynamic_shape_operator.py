@@ -97,7 +97,7 @@ def attempt(step: str, function: Callable[..., Any], *, wanted: int = 1, **how: 
     return row
 
 
-def fix_setting(backend: str) -> Row:
+def captured_by_setting(backend: str) -> Row:
     """Capture the operator as it is, without fullgraph."""
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
         row = attempt("fix", problem, backend=backend)
@@ -111,7 +111,7 @@ def run(*, backend: str = "eager") -> list[Row]:
         attempt("problem", problem, backend=backend),
         attempt("fix", fix, backend=backend, fullgraph=True),
         attempt("fix", problem, backend=backend, fullgraph=True),
-        fix_setting(backend),
+        captured_by_setting(backend),
     ]
 
 

@@ -39,13 +39,13 @@ Row = dict[str, Any]
 X = torch.linspace(-1, 1, 5)
 
 
-def prints_first(x: torch.Tensor) -> torch.Tensor:
+def provoke_before(x: torch.Tensor) -> torch.Tensor:
     """Cut before the first operator."""
     print("shape:", x.shape)
     return torch.sin(x) * 2
 
 
-def prints_in_loop(x: torch.Tensor) -> torch.Tensor:
+def provoke_in_loop(x: torch.Tensor) -> torch.Tensor:
     """Cut in a loop: nothing is compiled."""
     for _ in range(3):
         x = torch.sin(x)
@@ -104,7 +104,7 @@ def attempt(step: str, function: Callable[..., Any]) -> Row:
 
 def run() -> list[Row]:
     """Provoke it and fix it (columns: module docstring)."""
-    cut = (prints_first, prints_in_loop)
+    cut = (provoke_before, provoke_in_loop)
     return [attempt("problem", f) for f in cut] + [attempt("fix", f) for f in (*cut, whole)]
 
 

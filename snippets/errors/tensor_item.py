@@ -116,7 +116,7 @@ def attempt(step: str, function: Callable[..., Any], *, wanted: int = 1, **how: 
     return row
 
 
-def fix_setting(backend: str) -> Row:
+def captured_by_setting(backend: str) -> Row:
     """Capture the number as a symbol, without fullgraph."""
     with torch._dynamo.config.patch(capture_scalar_outputs=True):
         row = attempt("fix", problem, backend=backend)
@@ -130,7 +130,7 @@ def run(*, backend: str = "eager") -> list[Row]:
         attempt("problem", problem, backend=backend),
         attempt("fix", fix, backend=backend, fullgraph=True),
         attempt("fix", problem, backend=backend, fullgraph=True),
-        fix_setting(backend),
+        captured_by_setting(backend),
     ]
 
 
