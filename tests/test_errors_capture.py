@@ -120,14 +120,14 @@ def test_the_printed_lines_are_counted() -> None:
 
 def test_more_cuts_run_more_graphs() -> None:
     module = load("many_graph_breaks")
-    before = set(torch._dynamo.config.ignore_logging_functions)
+    before = frozenset(torch._dynamo.config.ignore_logging_functions)
     try:
         graphs, same, reason = module.count_graphs(module.problem)
         assert (graphs, same) == (2 * module.LAYERS, True)
         assert "logging.Logger method" in reason
         assert module.count_graphs(module.fix)[:2] == (1, True)
     finally:
-        torch._dynamo.config.ignore_logging_functions = before
+        torch._dynamo.config.ignore_logging_functions = set(before)
     assert module.run(rounds=2)[1]["happened"] == "fine"
     assert torch._dynamo.config.ignore_logging_functions == before
 
