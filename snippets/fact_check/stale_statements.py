@@ -50,7 +50,10 @@ Row = dict[str, Any]
 
 RUNS = "runs"
 SOME_ERROR = "an error"
-NOTHING_COMPILED = "No graph was captured: is TORCHDYNAMO_DISABLE or TORCH_COMPILE_DISABLE set?"
+NOTHING_COMPILED = (
+    "No graph was captured, so nothing was compiled and there is nothing to look at (is TORCHDYNAMO_DISABLE or "
+    "TORCH_COMPILE_DISABLE set?)."
+)
 
 
 class Case(NamedTuple):
