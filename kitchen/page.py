@@ -41,6 +41,7 @@ from kitchen import (
 from kitchen import chooser as chooser_data
 from kitchen import claims as facts
 from kitchen import glossary as glossary_data
+from kitchen import judges_versions as _judges_versions  # noqa: F401  (importing it adds its judges)
 from kitchen import matrix as matrices
 from kitchen import problems as catalogue
 from kitchen import verdicts_mixing as _  # noqa: F401  (importing it adds its rules)
@@ -218,7 +219,8 @@ def problem(name: str) -> str:
 @_page_function
 def problems(by: str, value: str | None = None) -> str:
     """A list of links to problems: ``problems("message")``, ``problems("symptom", "slower")``,
-    ``problems("layer", "dynamo")``; ``problems("tally")`` counts them by version of torch."""
+    ``problems("layer", "dynamo")``; ``problems("tally")`` counts them by version of torch, ``problems("changed")`` is a
+    table of those that behave otherwise on another version."""
     return catalogue.problems(state, by, value)
 
 

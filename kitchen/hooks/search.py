@@ -11,7 +11,9 @@ A message that is pasted into the search, ``Invalid backend: 'nvfuser', see ...`
 of them will do, the word before a colon is taken for the name of a field and lost, and the one word that the message is
 about counts as much as "torch". Python's messages put that word between single quotes. So colons at the end of a word
 are dropped, and what stands between single quotes must be found, as the theme does it for double quotes; pages and
-sections that hold it in quotes too come first. If it is found nowhere, the words are searched as they were.
+sections that hold it in quotes too come first. If it is found nowhere, the words are searched as they were. Of a query
+of four words and more, sections that hold the longest run of its words, as they stand, come first: numbers and names in
+a message differ from reader to reader, the words between them don't.
 
 Seen in mkdocs-material 9.8.2.
 """
@@ -28,17 +30,31 @@ from mkdocs.structure.pages import Page
 
 from kitchen.hooks.common import is_root, language
 
-#: ``find`` is the theme's own search. The groups are pages, each a list of its sections.
+#: ``find`` is the theme's own search. The groups are pages, each a list of its sections. ``run``: how many words of the
+#: query, one after the other, stand in a section so; in its heading counts half a word more.
 _SEARCH = r"""search(e){
 let k=e.replace(/:(?=\s|$)/g," "),
 quoted=/(^|[\s(\[=])'([^'"\s]+)'(?=[\s,.;:)\]?!]|$)/g,
 words=[...k.matchAll(quoted)].map(m=>`'${m[2]}'`),
 r=this.find(k.replace(quoted,'$1"$2"'));
-if(!words.length)return r;
-if(!r.items.length)return this.find(k);
-let lacks=x=>{let d=this.map.get(x.location);return +!words.every(w=>d.title.includes(w)||d.text.includes(w))};
-for(let g of r.items)g.sort((a,b)=>lacks(a)-lacks(b));
-r.items.sort((a,b)=>lacks(a[0])-lacks(b[0]));
+if(words.length&&!r.items.length){r=this.find(k);words=[]}
+let list=t=>t.replace(/<[^>]*>/g,"").replace(/&lt;/g,"<").replace(/&gt;/g,">").replace(/&amp;/g,"&").toLowerCase()
+.match(/[\p{L}\p{N}_]+/gu)||[],
+asked=list(k).slice(0,64);
+if(!words.length&&asked.length<4)return r;
+let longest=t=>{let text=` ${list(t).join(" ")} `,best=0;
+for(let i=0;i+best<asked.length;i++)
+while(i+best<asked.length&&text.includes(` ${asked.slice(i,i+best+1).join(" ")} `))best++;
+return best},
+known=new Map,
+rank=x=>{if(!known.has(x.location)){let d=this.map.get(x.location);
+let lacks=+!words.every(w=>d.title.includes(w)||d.text.includes(w)),
+run=asked.length<4?0:Math.max(longest(d.title)+.5,longest(d.text));
+known.set(x.location,[lacks,run<3?0:-run])}
+return known.get(x.location)},
+order=(a,b)=>rank(a)[0]-rank(b)[0]||rank(a)[1]-rank(b)[1];
+for(let g of r.items)g.sort(order);
+r.items.sort((a,b)=>order(a[0],b[0]));
 return r}
 """
 #: What stands in the theme's search worker, what shall stand there, and a search that shows whether it is mended.

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from kitchen import problems
+
 pytestmark = pytest.mark.browser
 
 FIRST = ".md-search-result__item:first-child"
@@ -96,3 +98,40 @@ def test_a_message_about_a_word_that_is_nowhere_still_finds_something(visit: Cal
     page = visit(f"/{language}/").page
     _paste(page, "BackendCompilerFailed: no such thing: 'qqzzxxyy'")
     page.wait_for_selector(FIRST, timeout=15_000)
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_every_message_of_the_catalogue_finds_its_entry_first(visit: Callable[..., Any], language: str) -> None:
+    page = visit(f"/{language}/").page
+    missed = []
+    for one in problems.load().values():
+        if not one.message:
+            continue
+        _paste(page, one.message)
+        try:
+            page.wait_for_function(
+                """([first, page, id]) => { const links = document.querySelectorAll(first + ' a');
+                return new URL(links[0]?.href).pathname.endsWith(page) && links[1]?.href.endsWith(id); }""",
+                arg=[FIRST, f"/{language}/errors/{one.page}/", f"#{one.id}"],
+                timeout=6_000,
+            )
+        except Exception:  # the time-out of the browser's library, which may not be installed
+            missed.append((one.message, _first_links(page)[:2]))
+    assert missed == []
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_a_message_with_other_names_in_it_finds_its_entry_too(visit: Callable[..., Any], language: str) -> None:
+    """What a reader pastes has their own numbers and names, and the exception before it."""
+    page = visit(f"/{language}/").page
+    _paste(
+        page,
+        "W1130 12:00:00.000 4711 torch/_dynamo/convert_frame.py:1676] [7/8] "
+        "torch._dynamo hit config.recompile_limit (8) "
+        "function: 'my_step' (train.py:17) last reason: 7/7: tensor 'x' size mismatch at index 0",
+    )
+    page.wait_for_function(
+        "([first, id]) => document.querySelectorAll(first + ' a')[1]?.href.endsWith(id)",
+        arg=[FIRST, "#recompile-limit"],
+        timeout=15_000,
+    )
