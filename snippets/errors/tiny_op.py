@@ -87,7 +87,7 @@ def judge(step: str, call: str, loop: Callable[..., Any], x: torch.Tensor) -> Ro
     """Time one way against the plain loop and compare its result."""
     low, middle, high = ratios(loop, x)
     right = torch.equal(loop(x), plain_loop(x))
-    happened = "wrong" if not right else "costly" if low > 1 else "fine"
+    happened = "wrong" if not right else "costly" if middle > 1 else "fine"
     return row(step, call, happened, evidence=f"compiled/plain={middle:.2g} ({low:.2g}–{high:.2g}), calls={STEPS}")
 
 
