@@ -63,38 +63,45 @@ class Counting:
         return graph.forward
 
 
-def make_model(seed: int) -> nn.Sequential:
+class Model(nn.Module):
     """A small model; the seed tells one set of weights from another."""
-    torch.manual_seed(seed)
-    return nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        torch.manual_seed(seed)
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """One layer."""
+        return torch.relu(self.layer(x))
 
 
-def problem(model: nn.Sequential, weights: dict[str, torch.Tensor]) -> None:
+def problem(model: Model, weights: dict[str, torch.Tensor]) -> None:
     """assign=True puts other tensors in the place of the old ones."""
     model.load_state_dict(weights, assign=True)
 
 
-def problem_parameter(model: nn.Sequential, weights: dict[str, torch.Tensor]) -> None:
+def problem_parameter(model: Model, weights: dict[str, torch.Tensor]) -> None:
     """So does an assignment."""
     for name, value in weights.items():
         module, _, parameter = name.rpartition(".")
         setattr(model.get_submodule(module), parameter, nn.Parameter(value))
 
 
-def fix(model: nn.Sequential, weights: dict[str, torch.Tensor]) -> None:
+def fix(model: Model, weights: dict[str, torch.Tensor]) -> None:
     """What helped: copy into the tensors that are there."""
     model.load_state_dict(weights)
 
 
-def updated(step: str, call: str, update: Callable[[nn.Sequential, dict[str, torch.Tensor]], None]) -> Row:
+def updated(step: str, call: str, update: Callable[[Model, dict[str, torch.Tensor]], None]) -> Row:
     """New weights between two calls: whether the second gives what eager mode gives, and how many graphs it took."""
     torch._dynamo.reset()
-    model, backend, x = make_model(0), Counting(), torch.randn(3, 4)
+    model, backend, x = Model(0), Counting(), torch.randn(3, 4)
     model.forward = torch.compile(model.forward, backend=backend)
     with torch.no_grad():
         model(x)
-        update(model, make_model(1).state_dict())
-        equal = torch.equal(model(x), make_model(1)(x))
+        update(model, Model(1).state_dict())
+        equal = torch.equal(model(x), Model(1)(x))
     happened = "wrong" if not equal else "recompiled" if backend.graphs > 1 else "fine"
     return row(step, call, happened, evidence=f"equal_to_eager={equal}, graphs={backend.graphs}")
 

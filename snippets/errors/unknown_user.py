@@ -108,7 +108,7 @@ def asked(step: str, call: str, ask: Callable[[], tuple[str, str, str]], expecte
     """Ask for the folder: the error, or whether there is one as expected."""
     error, message, folder = ask()
     if error:
-        return row(step, call, "error", "first call", error, re.sub(r"\d+", "N", message.strip("'\"")))
+        return row(step, call, "error", "import", error, re.sub(r"\d+", "N", message.strip("'\"")))
     named = re.sub(r"\d+", "N", folder)
     return row(step, call, "fine" if folder.startswith(expected) else "wrong", evidence=f"folder={named}")
 
