@@ -77,9 +77,8 @@ def check(one: Problem, rows: list[Row]) -> None:
 @pytest.fixture(scope="module")
 def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     """The rows of every problem that is to be tried, two at a time: they count, and few of them look at a clock."""
-    names = [
-        item.callspec.params["name"] for item in request.session.items if "runs" in getattr(item, "fixturenames", ())
-    ]
+    asking = [item for item in request.session.items if "runs" in getattr(item, "fixturenames", ())]
+    names = [getattr(item, "callspec").params["name"] for item in asking]  # noqa: B009 - functions alone have one
     with ThreadPoolExecutor(max_workers=2) as pool:
         yield {name: pool.submit(run_one, KNOWN[name], tmp_path_factory.mktemp(name)) for name in names}
         pool.shutdown(cancel_futures=True)
