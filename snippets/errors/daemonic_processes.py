@@ -9,7 +9,7 @@
 # ///
 """In a worker of multiprocessing.Pool, Inductor's own workers could not start: a daemon may have no children.
 
-Inductor compiles Triton kernels in processes of its own. Since torch 2.5 it starts them as a separate program, which a
+Inductor compiles Triton kernels in processes of its own. By default it starts them as a separate program, which a
 daemonic process may do. With TORCHINDUCTOR_WORKER_START=fork it forks them, and up to torch 2.12 that raised; from 2.13
 on it compiles in the process itself. Without a GPU no Triton kernel is compiled, so the workers are started by hand.
 
