@@ -15,7 +15,19 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from kitchen import blocks, citations, data, excerpts, groups, labels, tables
+# Importing them adds their judges: whoever reads the claims needs all of them.
+from kitchen import (
+    blocks,
+    citations,
+    data,
+    excerpts,
+    groups,
+    judges_blog,  # noqa: F401
+    judges_stale,  # noqa: F401
+    judges_versions,  # noqa: F401
+    labels,
+    tables,
+)
 from kitchen.context import Language, PageError, State, did_you_mean
 from kitchen.data import Row
 from kitchen.format import escape, number, words_with_code

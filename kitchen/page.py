@@ -41,8 +41,6 @@ from kitchen import (
 from kitchen import chooser as chooser_data
 from kitchen import claims as facts
 from kitchen import glossary as glossary_data
-from kitchen import judges_blog as _judges_blog  # noqa: F401  (importing it adds its judges)
-from kitchen import judges_versions as _judges_versions  # noqa: F401  (importing it adds its judges)
 from kitchen import matrix as matrices
 from kitchen import problems as catalogue
 from kitchen import verdicts_mixing as _  # noqa: F401  (importing it adds its rules)

@@ -7,6 +7,7 @@ its fix works, is computed from the record, never written down.
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
 from dataclasses import dataclass
@@ -200,7 +201,7 @@ def problem(state: State, name: str) -> str:
             if part
         )
 
-    code = excerpts.code_block(state, shown_source(one.snippet), "python")
+    code = excerpts.code_block(state, heart(shown_source(one.snippet)), "python")
     summary = labels.message("p_code", language, file=f"<code>{escape(one.snippet)}.py</code>")
     link = labels.message("source_link", language, file=f"<code>{escape(one.snippet)}.py</code>")
     download = f'<a href="{blocks.snippet_url(state, one.snippet)}" download>{link}</a>'
@@ -215,6 +216,36 @@ def problem(state: State, name: str) -> str:
 def shown_source(name: str) -> str:
     """A snippet's text without its header, which is for the machinery."""
     return data.snippet(name).path.read_text("utf-8").partition("# ///\n")[2].lstrip("\n")
+
+
+#: What the functions that provoke and fix a problem are called.
+_HEART = ("problem", "provoke", "fix")
+
+
+def heart(code: str) -> str:
+    """What provokes and fixes, of a snippet's text: the functions so named and all at its top that they use.
+
+    What runs, counts and prints them is left out: the file has it. Without such functions it is the whole text.
+    """
+    tree = ast.parse(code)
+    lines = code.splitlines()
+    places: dict[str, ast.stmt] = {name: node for node in tree.body for name in excerpts.names_of(node)}
+    wanted = [name for name in places if name.startswith(_HEART)]
+    taken: set[str] = set()
+    while wanted:
+        name = wanted.pop()
+        if name not in taken:
+            taken.add(name)
+            used = {node.id for node in ast.walk(places[name]) if isinstance(node, ast.Name)}
+            wanted += [other for other in places if other in used]
+    if not taken:
+        return code
+    chosen = [node for node in tree.body if taken & set(excerpts.names_of(node))]
+    parts = []
+    for node in chosen:
+        first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))])
+        parts.append("\n".join(lines[first - 1 : node.end_lineno]))
+    return "\n\n\n".join(parts)
 
 
 def by_torch(name: str) -> dict[str, dict[str, Record]]:

@@ -273,13 +273,16 @@ def test_memory_on_a_cpu_decides_nothing() -> None:
     assert rows[0]["note"].startswith("needs a CUDA GPU")
 
 
+NO_OPTIONS: dict[str, Any] = {}
+
+
 def test_memory_is_measured_where_there_is_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """The measuring itself, with the CPU in the GPU's place: only the count of bytes is another."""
     memory = load("fact_check/memory_options")
     monkeypatch.setattr(memory, "peak_mib", lambda: 100.0)
     # CUDA graphs are skipped on a CPU; the step runs.
     shared = {"device": "cpu", "width": 17, "least_s": 0.01}
-    plain, ours = (memory.child_measure(shared | {"options": options}) for options in ({}, memory.OPTIONS))
+    plain, ours = (memory.child_measure(shared | {"options": options}) for options in (NO_OPTIONS, memory.OPTIONS))
     assert plain["peak_mib"] == ours["peak_mib"]
     assert plain["graphs"] > 0
     rows = memory.measured_rows(plain, ours)
