@@ -43,8 +43,16 @@ lint: $(VENV)/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# Without ARGS the browser's tests, which wait for pages most of the time, run beside all others.
 test: lint
+ifeq ($(strip $(ARGS)),)
+	@$(BIN)/python -m pytest -m browser >$(VENV)/browser-tests.log 2>&1 & browser=$$!; \
+	$(BIN)/python -m pytest -m "not browser"; others=$$?; \
+	wait $$browser; shown=$$?; cat $(VENV)/browser-tests.log; \
+	test $$others = 0 && test $$shown = 0
+else
 	$(BIN)/python -m pytest $(ARGS)
+endif
 
 # The machine's own Python where it has torch (a GPU machine has the torch that fits it), else ours.
 measure:

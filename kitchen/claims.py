@@ -15,10 +15,22 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from kitchen import blocks, citations, data, excerpts, groups, labels, tables
+# Importing them adds their judges: whoever reads the claims needs all of them.
+from kitchen import (
+    blocks,
+    citations,
+    data,
+    excerpts,
+    groups,
+    judges_blog,  # noqa: F401
+    judges_stale,  # noqa: F401
+    judges_versions,  # noqa: F401
+    labels,
+    tables,
+)
 from kitchen.context import Language, PageError, State, did_you_mean
 from kitchen.data import Row
-from kitchen.format import escape, escape_code, number
+from kitchen.format import escape, number, words_with_code
 from kitchen.judges import JUDGES, Case
 from kitchen.problems import by_torch, shown_source
 
@@ -183,13 +195,9 @@ def _verdict_name(verdict: str, language: Language) -> str:
     return labels.message(f"c_{verdict}", language)
 
 
-def _inline(text: str) -> str:
-    return re.sub(r"`([^`]+)`", lambda m: f"<code>{escape_code(m[1])}</code>", escape(text))
-
-
 def _linked(text: str) -> str:
     """Words with ``[text](https://…)`` links."""
-    return re.sub(r"\[([^\]]+)\]\((https://[^)\s]+)\)", lambda m: f'<a href="{m[2]}">{m[1]}</a>', _inline(text))
+    return re.sub(r"\[([^\]]+)\]\((https://[^)\s]+)\)", lambda m: f'<a href="{m[2]}">{m[1]}</a>', words_with_code(text))
 
 
 def claim(state: State, name: str) -> str:
@@ -271,7 +279,7 @@ def claims(state: State, page: str) -> str:
         title = f' title="{escape(data.machines()[machine].title)}"' if machine else ""
         lines.append(
             f'<tr><th scope="row"><a href="#{escape(one.anchor)}">{escape(one.id)}</a></th>'
-            f"<td>{_inline(one.words[language])}</td><td{title}>{_badge(one, verdict, language)}</td></tr>"
+            f"<td>{words_with_code(one.words[language])}</td><td{title}>{_badge(one, verdict, language)}</td></tr>"
         )
     counts = labels.listing(
         [

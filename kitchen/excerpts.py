@@ -83,7 +83,7 @@ def source(state: State, name: str, functions: tuple[str, ...]) -> str:
     code = found.path.read_text("utf-8")
     if functions:
         tree = _parsed(code)
-        nodes: dict[str, ast.stmt] = {name: node for node in tree.body for name in _names(node)}
+        nodes: dict[str, ast.stmt] = {name: node for node in tree.body for name in names_of(node)}
         parts = []
         lines = code.splitlines()
         for function in functions:
@@ -102,7 +102,7 @@ def source(state: State, name: str, functions: tuple[str, ...]) -> str:
     return f"\n{code_block(state, code, 'python')}\n\n{link}\n"
 
 
-def _names(node: ast.stmt) -> list[str]:
+def names_of(node: ast.stmt) -> list[str]:
     """What a statement at the top of a file defines: a function, a class, or a name that is given a value."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return [node.name]

@@ -54,6 +54,11 @@ def escape_code(value: object) -> str:
     return "<wbr>".join(html.escape(piece).replace("`", "&#96;").replace("~", "&#126;") for piece in pieces)
 
 
+def words_with_code(text: str) -> str:
+    """Words of ours as HTML, with what stands between backticks as code."""
+    return re.sub(r"&#96;(.+?)&#96;", lambda match: f"<code>{breakable(match[1])}</code>", escape(text))
+
+
 def breakable(code: str) -> str:
     """Code that is HTML already (escaped text, perhaps with tags), with the same places."""
     if len(code) <= SHORT:

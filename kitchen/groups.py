@@ -74,6 +74,13 @@ def check(pattern: str, groups: list[Group], columns: list[str], where: Where | 
         data.check_where(pattern, shown, where)
 
 
+def _short_name(view: View, views: list[View]) -> str:
+    """A record's name in a list of links: the snippet's, with the version of torch where it is there several times."""
+    name = PurePosixPath(view.snippet.name).name
+    several = sum(other.snippet.name == view.snippet.name for other in views) > 1
+    return f"{name} {view.record.run.torch}" if several else name
+
+
 def provenance(state: State, pattern: str, group: Group) -> str:
     """The line under what a group shows: machine, versions, days, samples, every record, badge, command."""
     language = state.language
@@ -85,7 +92,7 @@ def provenance(state: State, pattern: str, group: Group) -> str:
     samples = sum(blocks.sample_count(view) for view in group.views)
     count = samples or len(group.rows)
     links = ", ".join(
-        f'<a href="{blocks.json_url(state, view.record.path)}">{escape(PurePosixPath(view.snippet.name).name)}</a>'
+        f'<a href="{blocks.json_url(state, view.record.path)}">{escape(_short_name(view, group.views))}</a>'
         for view in group.views
     )
     words = labels.message(

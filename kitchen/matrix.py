@@ -86,6 +86,8 @@ def draw(
         place[key] = row
     side, top, shown = (labels.column(name, language) for name in (rows, across, cell))
     region = caption or f"{shown.label}: {side.label} × {top.label}"
+    # Numbers stand right, and so do their heads.
+    aligned = "" if any(isinstance(row.get(cell), str) for row in chosen) else ' class="num"'
     out = [
         *([f'<p class="ck-caption">{escape(caption)}</p>\n'] if caption else []),
         f'<div class="ck-scroll" tabindex="0" role="region" '
@@ -93,7 +95,7 @@ def draw(
         '<table class="ck-table ck-matrix">',
         "<thead>",
         f'<tr><th scope="col">{escape(side.label)}</th>'
-        + "".join(f'<th scope="col" class="num">{tables.text_cell(top, head, language)}</th>' for head in heads)
+        + "".join(f'<th scope="col"{aligned}>{tables.text_cell(top, head, language)}</th>' for head in heads)
         + "</tr>",
         "</thead>",
         "<tbody>",

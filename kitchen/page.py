@@ -218,7 +218,8 @@ def problem(name: str) -> str:
 @_page_function
 def problems(by: str, value: str | None = None) -> str:
     """A list of links to problems: ``problems("message")``, ``problems("symptom", "slower")``,
-    ``problems("layer", "dynamo")``; ``problems("tally")`` counts them by version of torch."""
+    ``problems("layer", "dynamo")``; ``problems("tally")`` counts them by version of torch, ``problems("changed")`` is a
+    table of those that behave otherwise on another version."""
     return catalogue.problems(state, by, value)
 
 

@@ -7,6 +7,7 @@ its fix works, is computed from the record, never written down.
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from typing import Any
 from kitchen import blocks, citations, data, excerpts, labels, results, tables
 from kitchen.context import ROOT, Language, PageError, State, did_you_mean
 from kitchen.data import Row, View
-from kitchen.format import escape, escape_code, number
+from kitchen.format import escape, escape_code, number, words_with_code
 from kitchen.results import Record, RecordError
 
 FOLDER = Path(__file__).with_name("problems")
@@ -200,7 +201,7 @@ def problem(state: State, name: str) -> str:
             if part
         )
 
-    code = excerpts.code_block(state, shown_source(one.snippet), "python")
+    code = excerpts.code_block(state, heart(shown_source(one.snippet)), "python")
     summary = labels.message("p_code", language, file=f"<code>{escape(one.snippet)}.py</code>")
     link = labels.message("source_link", language, file=f"<code>{escape(one.snippet)}.py</code>")
     download = f'<a href="{blocks.snippet_url(state, one.snippet)}" download>{link}</a>'
@@ -215,6 +216,36 @@ def problem(state: State, name: str) -> str:
 def shown_source(name: str) -> str:
     """A snippet's text without its header, which is for the machinery."""
     return data.snippet(name).path.read_text("utf-8").partition("# ///\n")[2].lstrip("\n")
+
+
+#: What the functions that provoke and fix a problem are called.
+_HEART = ("problem", "provoke", "fix")
+
+
+def heart(code: str) -> str:
+    """What provokes and fixes, of a snippet's text: the functions so named and all at its top that they use.
+
+    What runs, counts and prints them is left out: the file has it. Without such functions it is the whole text.
+    """
+    tree = ast.parse(code)
+    lines = code.splitlines()
+    places: dict[str, ast.stmt] = {name: node for node in tree.body for name in excerpts.names_of(node)}
+    wanted = [name for name in places if name.startswith(_HEART)]
+    taken: set[str] = set()
+    while wanted:
+        name = wanted.pop()
+        if name not in taken:
+            taken.add(name)
+            used = {node.id for node in ast.walk(places[name]) if isinstance(node, ast.Name)}
+            wanted += [other for other in places if other in used]
+    if not taken:
+        return code
+    chosen = [node for node in tree.body if taken & set(excerpts.names_of(node))]
+    parts = []
+    for node in chosen:
+        first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))])
+        parts.append("\n".join(lines[first - 1 : node.end_lineno]))
+    return "\n\n\n".join(parts)
 
 
 def by_torch(name: str) -> dict[str, dict[str, Record]]:
@@ -234,8 +265,12 @@ def _by_torch(root: Path, name: str, _signature: data.Signature) -> dict[str, di
 # ---- the ways in ----------------------------------------------------------------------------------------------------
 
 
+def _words(one: Problem, language: Language) -> str:
+    return words_with_code(one.words[language])
+
+
 def _entry(one: Problem, state: State, *, message_first: bool) -> str:
-    words = re.sub(r"`([^`]+)`", lambda m: f"<code>{escape_code(m[1])}</code>", escape(one.words[state.language]))
+    words = _words(one, state.language)
     url = one.url(state)
     message = f"<code>{escape_code(one.message)}</code>" if one.message else ""
     if message_first:
@@ -263,8 +298,10 @@ def problems(state: State, by: str, value: str | None) -> str:
         chosen = sorted((one for one in known.values() if one.message), key=lambda one: one.message.lower())
     elif by == "tally":
         return _tally(state, list(known.values()))
+    elif by == "changed":
+        return _changed(state, list(known.values()))
     else:
-        raise PageError(f"problems: unknown way {by!r}{did_you_mean(by, [*lists, 'message', 'tally'])}")
+        raise PageError(f"problems: unknown way {by!r}{did_you_mean(by, [*lists, 'message', 'tally', 'changed'])}")
     if not chosen:
         return f'\n<p class="ck-missing">{labels.message("p_none", state.language)}</p>\n'
     items = "\n".join(_entry(one, state, message_first=by == "message") for one in chosen)
@@ -304,6 +341,46 @@ def _tally(state: State, known: list[Problem]) -> str:
     )
     items = "".join(f"<li>{part}</li>" for part in parts)
     return f'\n<p class="ck-verdict">{head}</p>\n' + (f"<ul>{items}</ul>\n" if parts else "")
+
+
+def _changed(state: State, known: list[Problem]) -> str:
+    """The problems that behave otherwise on another version of torch, as a table: a line each, a column a version."""
+    language = state.language
+    found: dict[str, dict[str, str]] = {}
+    for one in known:
+        for records in by_torch(one.snippet).values() if not one.not_run else ():
+            fresh = {t: r for t, r in records.items() if not results.is_stale(r, data.snippet(one.snippet))}
+            found.setdefault(one.id, {}).update({torch: verdict(record) for torch, record in fresh.items()})
+    versions = sorted({torch for states in found.values() for torch in states}, key=results.version_key)
+    differing = [one for one in known if len(set(found.get(one.id, {}).values())) > 1]
+    if not differing:
+        return f'\n<p class="ck-missing">{labels.message("p_changed_none", language)}</p>\n'
+    head = labels.message("p_changed_head", language)
+    region = labels.message("p_changed_region", language)
+    lines = [
+        f'<div class="ck-scroll" tabindex="0" role="region" aria-label="{region}">',
+        '<table class="ck-table">',
+        "<thead>",
+        f'<tr><th scope="col">{head}</th>'
+        + "".join(f'<th scope="col"><code>{escape(torch)}</code></th>' for torch in versions)
+        + "</tr>",
+        "</thead>",
+        "<tbody>",
+    ]
+    for one in differing:
+        cells = []
+        for torch in versions:
+            state_there = found[one.id].get(torch)
+            shown = (
+                blocks.badge(_BADGE.get(state_there, "unavailable"), labels.message(f"p_badge_{state_there}", language))
+                if state_there
+                else blocks.missing(language)
+            )
+            cells.append(f"<td>{shown}</td>")
+        lines.append(
+            f'<tr><th scope="row"><a href="{one.url(state)}">{_words(one, language)}</a></th>{"".join(cells)}</tr>'
+        )
+    return "\n" + "\n".join([*lines, "</tbody>", "</table>", "</div>"]) + "\n"
 
 
 def sections(language: Language) -> dict[str, set[str]]:

@@ -161,6 +161,20 @@ def test_a_judge_sees_every_version(tree: Tree) -> None:
     assert render(page.claim("B4")).one("p", "ck-verdict").attributes["data-verdict"] == "true"
 
 
+def test_the_pick_of_two_versions_is_compared() -> None:
+    def picked(torch: str, variant: str, model: str = "mlp:build") -> Row:
+        row = {"model": model, "workload": "inference", "variant": variant, "torch": torch, "steps": 10_000}
+        return row | {"pick_cold": True, "status": "ok"}
+
+    judge = judges.JUDGES["choice_changes"]
+    assert judge([picked("2.13.0", "eager")]) == [], "one version is no comparison"
+    same, other = judge(
+        [picked("2.13.0", "eager"), picked("2.9.0", "eager"), picked("2.13.0", "a", "x"), picked("2.9.0", "b", "x")]
+    )
+    assert (same.agrees, other.agrees) == (False, True)
+    assert other.seen == "2.9.0: b, 2.13.0: a"
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [

@@ -8,6 +8,8 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -72,10 +74,21 @@ def check(one: Problem, rows: list[Row]) -> None:
         assert any(one.message in row["message"] for row in rows if row["step"] == "problem"), rows
 
 
+@pytest.fixture(scope="module")
+def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """The rows of every problem that is to be tried, two at a time: they count, and few of them look at a clock."""
+    asking = [item for item in request.session.items if "runs" in getattr(item, "fixturenames", ())]
+    names = [getattr(item, "callspec").params["name"] for item in asking]  # noqa: B009 - functions alone have one
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        yield {name: pool.submit(run_one, KNOWN[name], tmp_path_factory.mktemp(name)) for name in names}
+        pool.shutdown(cancel_futures=True)
+
+
 @pytest.mark.slow
+@pytest.mark.timeout(1800)  # the first waits for its turn
 @pytest.mark.parametrize("name", sorted(PROVOKED))
-def test_it_is_provoked_and_the_fix_works(name: str, tmp_path: Path) -> None:
-    check(KNOWN[name], run_one(KNOWN[name], tmp_path))
+def test_it_is_provoked_and_the_fix_works(name: str, runs: dict[str, Any]) -> None:
+    check(KNOWN[name], runs[name].result())
 
 
 def test_there_are_as_many_as_promised() -> None:
@@ -173,13 +186,27 @@ def test_message_code_and_sources_are_shown(tree: Tree) -> None:
     tree.record(NAME, BOTH)
     html = render(page.problem("planted-error"))
     assert "here is a planted <error> ```\nin two lines" in html.text
-    assert "A snippet for tests" in html.one("details").text
+    assert "def run" in html.one("details").text
     assert "requires-python" not in html.one("details").text
     links = [a.attributes["href"] for a in html.all("a")]
     assert "https://github.com/pytorch/pytorch/issues/1" in links
     assert "https://github.com/some/where/issues/2" in links
     assert "https://example.org/a" in links
     assert "../../../snippets/errors/planted_error.py" in links
+
+
+def test_the_code_shown_is_what_provokes_and_fixes_and_what_that_uses() -> None:
+    code = (
+        "import torch\n\nX = 1\nY = 2\n\n\ndef run():\n    return [look(problem), look(fix_it)]\n\n\n"
+        "def look(f):\n    return f(Y)\n\n\n@torch.no_grad\ndef problem(a):\n    return helper(X)\n\n\n"
+        "def helper(x):\n    return x\n\n\ndef fix_it(a):\n    return 0\n"
+    )
+    shown = problems.heart(code)
+    for part in ("X = 1", "@torch.no_grad\ndef problem", "def helper", "def fix_it"):
+        assert part in shown
+    for part in ("def run", "def look", "Y = 2", "import torch"):
+        assert part not in shown
+    assert problems.heart("print(1)\n") == "print(1)\n"
 
 
 def test_versions_stand_side_by_side_where_the_snippet_is_the_same(tree: Tree) -> None:
@@ -222,6 +249,15 @@ def test_the_tally_counts_by_version(tree: Tree) -> None:
     items = [item.text for item in html.all("li")]
     assert ["1 provoked, the fix works in 1" in item for item in items] == [True, False]
     assert "1 provoked, the fix works in 0" in items[1]
+
+
+def test_what_changed_between_versions_is_a_table_of_its_own(tree: Tree) -> None:
+    tree.record(NAME, BOTH, day="2026-11-28")
+    tree.record(NAME, BOTH, day="2026-11-27", torch="2.11.0", beside=True)
+    assert "behaves otherwise" in render(page.problems("changed")).text
+    tree.record(NAME, [row("problem", "fine"), row("fix", "fine")], torch="2.14.1", beside=True)
+    ((name, *states),) = cells(render(page.problems("changed")).one("table"))
+    assert (name, states) == ("it is planted", ["provoked, fixed", "provoked, fixed", "does not happen"])
 
 
 @pytest.mark.parametrize(

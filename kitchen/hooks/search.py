@@ -30,7 +30,7 @@ from mkdocs.structure.pages import Page
 
 from kitchen.hooks.common import is_root, language
 
-#: ``find`` is the theme's own search. The groups are pages, each a list of its sections. ``run`` is how many words of the
+#: ``find`` is the theme's own search. The groups are pages, each a list of its sections. ``run``: how many words of the
 #: query, one after the other, stand in a section so; in its heading counts half a word more.
 _SEARCH = r"""search(e){
 let k=e.replace(/:(?=\s|$)/g," "),

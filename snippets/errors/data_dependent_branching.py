@@ -1,0 +1,122 @@
+# /// script
+# requires-python = ">=3.11"
+# dependencies = ["torch>=2.11"]
+#
+# [tool.kitchen]
+# needs = []
+# limit_s = 120
+# value = 25
+# ///
+"""An ``if`` on the value of a tensor: Dynamo can't know which way it goes.
+
+With fullgraph=True it is an error. Without, the function is cut there: a graph for the condition, one for each way
+that is taken. The fix computes both ways and chooses (torch.where), or keeps the choice in the graph (torch.cond).
+
+Columns
+    step        "problem" or "fix"
+    call        the code that was run
+    happened    "error"; "not compiled": no graph; "costly": more graphs than the function needs; "wrong": not
+                what plain Python gives; "fine"
+    raised_at   when it showed
+    error       the exception's class; "" if none came
+    message     the exception's text, or the reason that Dynamo notes (TORCH_LOGS="graph_breaks" prints it)
+    evidence    graphs=: graphs that Dynamo captured in all calls; calls=: calls made
+    status      "ok"
+    note        ""
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._dynamo.utils import counters
+
+Row = dict[str, Any]
+
+INPUTS = (torch.ones(4), -torch.ones(4))
+
+
+def problem(x: torch.Tensor) -> torch.Tensor:
+    """Branch on a value that only a run can tell."""
+    if x.sum() > 0:
+        return x * 2
+    return x - 1
+
+
+def fix_where(x: torch.Tensor) -> torch.Tensor:
+    """Compute both ways and take one."""
+    return torch.where(x.sum() > 0, x * 2, x - 1)
+
+
+def fix_cond(x: torch.Tensor) -> torch.Tensor:
+    """Put both ways into the graph; only one is run."""
+    return torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x - 1, (x,))
+
+
+def shown(text: str, limit: int = 500) -> str:
+    """Return the first lines of a message, without the folders and addresses of this machine."""
+    text = text.split("Developer debug context")[0]
+    text = re.sub(r"[\w./+-]+/(?=\w+\.py\b)", "", re.sub(r" at 0x[0-9a-f]+", "", text))
+    lines = ""
+    for line in text.strip().splitlines():
+        if lines and len(lines) + len(line) > limit:
+            break
+        lines += line + "\n"
+    return lines.strip()[:limit]
+
+
+def attempt(step: str, function: Callable[..., Any], *, wanted: int = 1, **how: Any) -> Row:
+    """Compile a function, call it with the inputs, and say what happened; ``problem`` run plain is the reference."""
+    torch._dynamo.reset()
+    counters.clear()
+    keywords = "".join(
+        f', {name}="{value}"' if isinstance(value, str) else f", {name}={value}" for name, value in how.items()
+    )
+    call = f"torch.compile({function.__name__}{keywords})(x)"
+    row = {"step": step, "call": call, "happened": "", "raised_at": "", "error": "", "message": "", "evidence": ""}
+    row |= {"status": "ok", "note": ""}
+    moment, same = "torch.compile()", True
+    try:
+        compiled = torch.compile(function, **how)
+        for x in INPUTS:
+            moment = "later call" if moment == "first call" else "first call"
+            same &= torch.allclose(compiled(x), problem(x))
+    except Exception as error:
+        return row | {
+            "happened": "error",
+            "raised_at": moment,
+            "error": type(error).__name__,
+            "message": shown(str(error)),
+            "evidence": f"graphs={counters['stats']['unique_graphs']}",
+        }
+    graphs = counters["stats"]["unique_graphs"]
+    row["evidence"] = f"graphs={graphs}, calls={len(INPUTS)}"
+    row["happened"] = "wrong" if not same else "not compiled" if not graphs else "costly" if graphs > wanted else "fine"
+    if row["happened"] != "fine":
+        reasons = [*counters["graph_break"], *counters["unimplemented"], ""]
+        row |= {"raised_at": "first call", "message": shown(reasons[0])}
+    return row
+
+
+def run(*, backend: str = "eager") -> list[Row]:
+    """Provoke it and fix it (columns: module docstring)."""
+    return [
+        attempt("problem", problem, backend=backend, fullgraph=True),
+        attempt("problem", problem, backend=backend),
+        attempt("fix", fix_where, backend=backend, fullgraph=True),
+        attempt("fix", fix_cond, backend=backend, fullgraph=True),
+    ]
+
+
+def main() -> None:
+    """Run it and print what happened."""
+    for row in run():
+        print(f"{row['step']:8}{row['happened']:13}{row['call']}")
+        print("".join(f"{'':21}{row[name]}\n" for name in ("message", "evidence") if row[name]))
+
+
+if __name__ == "__main__":
+    main()
