@@ -1,4 +1,4 @@
-"""Compiler, caches, processes: that a fix left out is seen, that counts are counts, that what can't be tried says so."""
+"""Compiler, caches, processes: a fix left out is seen, counts are counts, and what can't be tried says so."""
 
 from __future__ import annotations
 
