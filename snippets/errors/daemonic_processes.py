@@ -51,6 +51,7 @@ def compile_in_worker(_: int) -> Row:
     """Start Inductor's workers, as it does before the first Triton kernel; compile, call, compare."""
     try:
         AsyncCompile.warm_pool()
+        AsyncCompile.wait_pool_ready(60)
         same = torch.allclose(torch.compile(f)(X), f(X))
     except Exception as error:
         names = {"error": type(error).__name__, "message": str(error)[:400]}
