@@ -97,7 +97,7 @@ def updated(step: str, call: str, update: Callable[[Model, dict[str, torch.Tenso
     """New weights between two calls: whether the second gives what eager mode gives, and how many graphs it took."""
     torch._dynamo.reset()
     model, backend, x = Model(0), Counting(), torch.randn(3, 4)
-    model.forward = torch.compile(model.forward, backend=backend)
+    model.forward = torch.compile(model.forward, backend=backend)  # type: ignore[method-assign]
     with torch.no_grad():
         model(x)
         update(model, Model(1).state_dict())

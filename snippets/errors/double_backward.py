@@ -77,7 +77,8 @@ def in_eager() -> torch.Tensor:
 def when(error: Exception) -> str:
     """Tell which of your calls raised: a backward, or the call of the compiled function."""
     inside = [Path(frame.filename) for frame in traceback.extract_tb(error.__traceback__)]
-    entered = next((path for path in inside if path.name != Path(__file__).name), inside[-1])
+    theirs = (path for path in inside if "torch" in path.parts and path.name != Path(__file__).name)
+    entered = next(theirs, inside[-1])
     return "backward" if entered.name == "_tensor.py" or "autograd" in entered.parts else "first call"
 
 

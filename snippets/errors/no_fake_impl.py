@@ -37,7 +37,7 @@ Row = dict[str, Any]
 X = torch.linspace(-1, 1, 8)
 
 
-def problem(name: str) -> Callable[..., torch.Tensor]:
+def problem(name: str) -> Any:
     """An operator with a kernel, and nothing that tells its shape."""
 
     @torch.library.custom_op(name, mutates_args=())
@@ -47,7 +47,7 @@ def problem(name: str) -> Callable[..., torch.Tensor]:
     return double
 
 
-def fix(name: str) -> Callable[..., torch.Tensor]:
+def fix(name: str) -> Any:
     """The same operator, and what its output looks like."""
     double = problem(name)
 

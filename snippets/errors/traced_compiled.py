@@ -100,7 +100,7 @@ def tried(step: str, call: str, convert: Callable[[nn.Module, torch.Tensor], Cal
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # TorchScript is deprecated
-            converted = convert(model, x)
+            converted: Any = convert(model, x)
     except Exception as error:
         return row(step, call, "error", "save", type(error).__name__, tidy(error))
     equal = torch.allclose(converted(x), expected)
