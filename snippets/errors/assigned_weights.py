@@ -87,7 +87,7 @@ def updated(step: str, call: str, update: Callable[[Model, dict[str, torch.Tenso
     torch._dynamo.reset()
     counters.clear()
     model, x = Model(0), torch.randn(3, 4)
-    model.forward = torch.compile(model.forward, backend="aot_eager")
+    model.compile(backend="aot_eager")
     with torch.no_grad():
         model(x)
         update(model, Model(1).state_dict())

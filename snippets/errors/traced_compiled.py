@@ -66,33 +66,33 @@ def make_model() -> nn.Sequential:
     return nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2)).eval()
 
 
-def problem_trace(model: nn.Module, x: torch.Tensor) -> Callable[..., Any]:
+def problem_trace(model: nn.Module, x: torch.Tensor) -> nn.Module:
     """TorchScript by tracing."""
     return torch.jit.trace(torch.compile(model, backend="eager"), (x,))
 
 
-def problem_script(model: nn.Module, x: torch.Tensor) -> Callable[..., Any]:
+def problem_script(model: nn.Module, x: torch.Tensor) -> nn.Module:
     """TorchScript from source."""
     return torch.jit.script(torch.compile(model, backend="eager"))
 
 
-def problem_names(model: nn.Module, x: torch.Tensor) -> Callable[..., Any]:
+def problem_names(model: nn.Module, x: torch.Tensor) -> nn.Module:
     """torch.export: works, and renames the parameters."""
     return exported(torch.compile(model, backend="eager"), x)
 
 
-def fix(model: nn.Module, x: torch.Tensor) -> Callable[..., Any]:
+def fix(model: nn.Module, x: torch.Tensor) -> nn.Module:
     """Export the model that you compiled, not the wrapper."""
     compiled = torch.compile(model, backend="eager")
     return exported(compiled._orig_mod, x)
 
 
-def exported(model: nn.Module, x: torch.Tensor) -> Callable[..., Any]:
+def exported(model: nn.Module, x: torch.Tensor) -> nn.Module:
     """Export, and give what runs."""
     return torch.export.export(model, (x,)).module()
 
 
-def tried(step: str, call: str, convert: Callable[[nn.Module, torch.Tensor], Callable[..., Any]]) -> Row:
+def tried(step: str, call: str, convert: Callable[[nn.Module, torch.Tensor], nn.Module]) -> Row:
     """Convert a fresh model: the error, or whether result and names are those of the model."""
     torch._dynamo.reset()
     model, x = make_model(), torch.randn(3, 4)
