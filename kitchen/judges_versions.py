@@ -12,20 +12,26 @@ PICK = "pick_cold"
 
 @judge
 def choice_changes(rows: list[Row]) -> list[Case]:
-    """Whether the variant to take is another one on another version, for each model and workload that has several."""
-    picks: dict[tuple[str, str], dict[str, str]] = {}
-    steps: dict[tuple[str, str], int] = {}
+    """Whether another version changes the choice, for each model and workload that was measured on several.
+
+    Twice: the variant to take for the steps of the record, compiling included; and whether a step of Inductor is faster
+    than one of eager mode at all, which decides where steps are many.
+    """
+    picks: dict[str, dict[str, str]] = {}
+    verdicts: dict[str, dict[str, str]] = {}
     for row in rows:
-        if row_ok(row) and row.get(PICK) is True:
-            key = (str(row.get("model")), str(row.get("workload")))
-            picks.setdefault(key, {})[str(row["torch"])] = str(row["variant"])
-            steps[key] = int(row.get("steps") or 0)
+        if not row_ok(row):
+            continue
+        case = f"{str(row.get('model')).removesuffix(':build')}, {row.get('workload')}"
+        torch = str(row["torch"])
+        if row.get(PICK) is True:
+            picks.setdefault(f"pick({case}, {row.get('steps')} steps)", {})[torch] = str(row["variant"])
+        if row.get("variant") == "inductor" and row.get("verdict"):
+            verdicts.setdefault(f"inductor({case})", {})[torch] = str(row["verdict"])
     cases = []
-    for (model, workload), by_torch in picks.items():
+    for tried, by_torch in (*picks.items(), *verdicts.items()):
         if len(by_torch) < 2:
             continue
-        versions = sorted(by_torch, key=version_key)
-        seen = ", ".join(f"{torch}: {by_torch[torch]}" for torch in versions)
-        tried = f"{model.partition(':')[0]}, {workload}, {steps[model, workload]} steps"
-        cases.append(Case(tried, "another pick", seen, len(set(by_torch.values())) > 1))
+        seen = ", ".join(f"{torch}: {by_torch[torch]}" for torch in sorted(by_torch, key=version_key))
+        cases.append(Case(tried, "another choice", seen, len(set(by_torch.values())) > 1))
     return cases

@@ -174,6 +174,15 @@ def test_the_pick_of_two_versions_is_compared() -> None:
     assert (same.agrees, other.agrees) == (False, True)
     assert other.seen == "2.9.0: b, 2.13.0: a"
 
+    def judged(torch: str, verdict: str) -> Row:
+        row = {"model": "x:build", "workload": "training", "variant": "inductor", "verdict": verdict, "torch": torch}
+        return row | {"pick_cold": False, "status": "ok"}
+
+    (turned,) = judge([judged("2.13.0", "slower"), judged("2.14.1", "faster")])
+    assert (turned.tried, turned.agrees) == ("inductor(x, training)", True)
+    (kept,) = judge([judged("2.13.0", "slower"), judged("2.14.1", "slower")])
+    assert kept.agrees is False
+
 
 @pytest.mark.parametrize(
     ("more", "said"),

@@ -66,33 +66,33 @@ def make_model() -> nn.Sequential:
     return nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2)).eval()
 
 
-def problem_trace(model: nn.Module, x: torch.Tensor) -> nn.Module:
+def problem_trace(model: nn.Module, x: torch.Tensor) -> Callable[..., Any]:
     """TorchScript by tracing."""
     return torch.jit.trace(torch.compile(model, backend="eager"), (x,))
 
 
-def problem_script(model: nn.Module, x: torch.Tensor) -> nn.Module:
+def problem_script(model: nn.Module, x: torch.Tensor) -> Callable[..., Any]:
     """TorchScript from source."""
     return torch.jit.script(torch.compile(model, backend="eager"))
 
 
-def problem_names(model: nn.Module, x: torch.Tensor) -> nn.Module:
+def problem_names(model: nn.Module, x: torch.Tensor) -> Callable[..., Any]:
     """torch.export: works, and renames the parameters."""
     return exported(torch.compile(model, backend="eager"), x)
 
 
-def fix(model: nn.Module, x: torch.Tensor) -> nn.Module:
+def fix(model: nn.Module, x: torch.Tensor) -> Callable[..., Any]:
     """Export the model that you compiled, not the wrapper."""
     compiled = torch.compile(model, backend="eager")
     return exported(compiled._orig_mod, x)
 
 
-def exported(model: nn.Module, x: torch.Tensor) -> nn.Module:
+def exported(model: nn.Module, x: torch.Tensor) -> Callable[..., Any]:
     """Export, and give what runs."""
     return torch.export.export(model, (x,)).module()
 
 
-def tried(step: str, call: str, convert: Callable[[nn.Module, torch.Tensor], nn.Module]) -> Row:
+def tried(step: str, call: str, convert: Callable[[nn.Module, torch.Tensor], Callable[..., Any]]) -> Row:
     """Convert a fresh model: the error, or whether result and names are those of the model."""
     torch._dynamo.reset()
     model, x = make_model(), torch.randn(3, 4)
@@ -100,7 +100,7 @@ def tried(step: str, call: str, convert: Callable[[nn.Module, torch.Tensor], nn.
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # TorchScript is deprecated
-            converted = convert(model, x)
+            converted: Any = convert(model, x)
     except Exception as error:
         return row(step, call, "error", "save", type(error).__name__, tidy(error))
     equal = torch.allclose(converted(x), expected)

@@ -1,0 +1,144 @@
+# /// script
+# requires-python = ">=3.11"
+# dependencies = ["torch>=2.11"]
+#
+# [tool.kitchen]
+# needs = ["compiler"]
+# limit_s = 240
+# value = 25
+# ///
+"""A machine without a C++ compiler: Inductor captures the graph and can't build the code that it wrote for the CPU.
+
+Two ways to get there: no g++ on PATH, as in a slim container image, and a CXX that names nothing. Fixes: install one
+(CXX names it when it is not on PATH), or a back end that needs none.
+
+
+Columns
+    step          "problem" or "fix"
+    call          what was run
+    happened      computed: "error" or "fine"
+    raised_at     when it showed
+    error         the exception's class; "" if none came
+    message       what it says, without the folders of this machine
+    evidence      libraries=: kernel libraries that were built
+    status, note  "ok", ""
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+
+Row = dict[str, Any]
+X = torch.linspace(-3, 3, 1000)
+#: A header made ready for many kernels does not pay for one.
+NO_HEADER = {"TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0"}
+
+
+def f(x: torch.Tensor) -> torch.Tensor:
+    """Some work that becomes one kernel."""
+    return torch.relu(torch.sin(x)) + 1
+
+
+def problem() -> list[Row]:
+    """No compiler on PATH; a CXX that is not there."""
+    return [
+        row("problem", "PATH= python serve.py", child("attempt", PATH="")),
+        row("problem", "CXX=g++-99 python serve.py", child("attempt", CXX="g++-99")),
+    ]
+
+
+def fix() -> list[Row]:
+    """A compiler; or a back end that compiles no C++."""
+    compiler = shutil.which("g++") or shutil.which("clang++") or "c++"
+    return [
+        row("fix", f"CXX={Path(compiler).name} python serve.py", child("attempt", CXX=compiler)),
+        row("fix", 'PATH= python serve.py  # torch.compile(f, backend="aot_eager")', child("without", PATH="")),
+    ]
+
+
+def without() -> Row:
+    """Compile with a back end that runs the operators as they are."""
+    return attempt(backend="aot_eager")
+
+
+def run() -> list[Row]:
+    """Provoke it and fix it (columns: module docstring)."""
+    return problem() + fix()
+
+
+# ---- from here on: fresh processes, one row for each ----------------------------------------------------------------
+
+
+def child(function: str, **environment: str) -> Row:
+    """Run a function of this file in a fresh process, with a fresh cache folder; return what it saw."""
+    with tempfile.TemporaryDirectory() as cache:
+        done = subprocess.run(
+            [sys.executable, __file__, function],
+            env=os.environ | {"TORCHINDUCTOR_CACHE_DIR": cache} | NO_HEADER | environment,
+            capture_output=True,
+            text=True,
+            timeout=200,
+        )
+    if done.returncode:
+        raise RuntimeError(f"{function} ended with {done.returncode}: {done.stderr[-2000:]}")
+    seen: Row = json.loads(done.stdout.splitlines()[-1])
+    return seen
+
+
+def attempt(backend: str = "inductor") -> Row:
+    """Compile, call, compare with eager mode; say what happened and when."""
+    moment = "torch.compile()"
+    try:
+        compiled = torch.compile(f, backend=backend)
+        moment = "first call"
+        same = torch.allclose(compiled(X), f(X))
+    except Exception as error:
+        return {
+            "happened": "error",
+            "raised_at": moment,
+            "error": type(error).__name__,
+            "message": shown(str(error)),
+            "evidence": f"libraries={libraries()}",
+        }
+    return {"happened": "fine" if same else "wrong", "evidence": f"libraries={libraries()}"}
+
+
+def libraries() -> int:
+    """Count the libraries with kernels in the cache folder."""
+    return len(list(Path(os.environ["TORCHINDUCTOR_CACHE_DIR"]).rglob("*.main.so")))
+
+
+def shown(text: str) -> str:
+    """Return the first lines of a message, without the compiler's command and without folders."""
+    text = re.sub(r"Command:.*?Output:\n", "", text.split("Set TORCHDYNAMO_VERBOSE")[0], flags=re.DOTALL)
+    return re.sub(r"(?<![\w.])/(?:[\w.+@-]+/)+", "…/", text).strip()[:400]
+
+
+def row(step: str, call: str, seen: Row, status: str = "ok", note: str = "") -> Row:
+    """Put what a process saw into the columns."""
+    whole = {"step": step, "call": call} | dict.fromkeys(("happened", "raised_at", "error", "message", "evidence"), "")
+    return whole | seen | {"status": status, "note": note}
+
+
+def main() -> None:
+    """Run it and print what happened."""
+    for one in run():
+        print(f"{one['step']:8}{one['happened']:13}{one['call']}")
+        print("".join(f"{'':21}{one[name]}\n" for name in ("message", "evidence", "note") if one[name]))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        print(json.dumps(globals()[sys.argv[1]](*sys.argv[2:])))
+    else:
+        main()
