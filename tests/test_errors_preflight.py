@@ -24,7 +24,7 @@ pytest.importorskip("torch")
 FILE = FOLDER / "preflight.py"
 MODULE = load("preflight")
 GPU = {"name": "A GPU", "capability": "8.0", "has_code": True}
-FACTS = {
+FACTS: dict[str, Any] = {
     "torch": "2.13.0+cpu",
     "cuda": None,
     "hip": None,
