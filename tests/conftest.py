@@ -10,11 +10,11 @@ __all__ = ["built_site", "project", "second_port", "site_port", "two_machine_sit
 
 #: Files whose tests compare counts, texts and pages, and no times: a busy machine makes them slower, never wrong.
 CLOCKLESS = (
-    "test_problems", "test_errors_*", "test_fact_check_stale", "test_claims", "test_versions",
-    "test_parity", "test_page_*", "test_coverage_of_snippets", "test_hooks_*", "test_javascript", "test_pipeline_picture",
-    "test_bundle", "test_results", "test_schema", "test_snippet", "test_sitecheck", "test_tools", "test_verdicts_*",
+    "test_problems", "test_errors_*", "test_fact_check_stale", "test_claims", "test_versions", "test_snippets_versions",
+    "test_parity", "test_page_*", "test_coverage_of_snippets", "test_hooks_*", "test_javascript", "test_sitecheck",
+    "test_bundle", "test_results", "test_schema", "test_snippet", "test_tools", "test_verdicts_*", "test_workflows",
     "test_tool_calculator", "test_tool_chooser", "test_tool_explorer", "test_tool_pipeline", "test_tool_timeline",
-    "test_snippets_versions", "test_workflows",
+    "test_pipeline_picture",
 )  # fmt: skip
 
 

@@ -217,7 +217,7 @@ def test_versions_stand_side_by_side_where_the_snippet_is_the_same(tree: Tree) -
     tree.record(NAME, gone, day="2026-11-27", torch="2.8.0", beside=True, stale=True)
     told = render(page.problem("planted-error")).one("p", "ck-verdict").text
     assert "On torch 2.13.0 the problem shows" in told
-    assert "The same on 2.9.0." in told
+    assert "The outcome is the same on 2.9.0." in told
     assert "On 2.14.1 it does not happen." in told
     assert "2.8.0" not in told
 
