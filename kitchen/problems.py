@@ -359,7 +359,7 @@ def _changed(state: State, known: list[Problem]) -> str:
     region = labels.message("p_changed_region", language)
     lines = [
         f'<div class="ck-scroll" tabindex="0" role="region" aria-label="{region}">',
-        '<table class="ck-table">',
+        '<table class="ck-table ck-wide-heads">',
         "<thead>",
         f'<tr><th scope="col">{head}</th>'
         + "".join(f'<th scope="col"><code>{escape(torch)}</code></th>' for torch in versions)

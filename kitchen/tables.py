@@ -165,6 +165,8 @@ def text_cell(column: Column, value: Any, language: Language) -> str:
     """A text or truth value. Names of back ends and calls are code; a value with a translation is words."""
     if isinstance(value, bool):
         return "✓" if value else "✗"
+    if value == "":
+        return ""
     if isinstance(value, list):
         return escape(", ".join(str(v) for v in value[:8]) + (" …" if len(value) > 8 else ""))
     shown = labels.text_value(column.name, str(value), language)
