@@ -49,6 +49,10 @@ def test_a_message_keeps_its_reason_and_loses_command_and_folders() -> None:
     assert told.startswith("CppCompileError: C++ compile error")
     assert told.endswith("…/y.cpp:41:10: fatal error: Python.h: No such file or directory")
     assert "g++" not in told
+    hashed = "c" + "k7" * 25 + "a"
+    assert (
+        shown(f"OSError: /tmp/cache/k7/{hashed}.main.so: file too short") == "OSError: …/<hash>.main.so: file too short"
+    )
 
 
 def test_a_function_that_fails_in_its_process_is_no_row() -> None:
