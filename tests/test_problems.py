@@ -182,6 +182,27 @@ def test_the_state_follows_from_the_record(tree: Tree, rows: list[Row], state: s
     assert "2.13.0" in line.text
 
 
+@pytest.mark.parametrize("missing", ["happened", "step", "message", "evidence", "call"])
+def test_a_row_that_lacks_a_column_decides_nothing_and_is_shown(tree: Tree, missing: str) -> None:
+    lacking = [{key: value for key, value in each.items() if key != missing} for each in BOTH]
+    tree.record(NAME, [*lacking, BOTH[1]])
+    html = render(page.problem("planted-error"))
+    found = html.one("p", "ck-verdict").attributes["data-problem"]
+    assert found == ("unknown" if missing in ("happened", "step") else "provoked")
+    assert len(cells(html.one("table"))) == 3
+
+
+@pytest.mark.parametrize("status", ["failed", "timeout", "unavailable"])
+def test_a_record_that_is_not_ok_tells_why(tree: Tree, status: str) -> None:
+    tree.record(NAME, [], status=status, reason="it <broke>")
+    assert "t <broke>" in render(page.problem("planted-error")).text
+    tree.record(NAME, BOTH, day="2026-11-30")
+    tree.record(NAME, [], status=status, reason="it broke", day="2026-11-30", torch="2.15.0a0", beside=True)
+    told = render(page.problem("planted-error")).one("p", "ck-verdict")
+    assert told.attributes["data-problem"] == "provoked"
+    assert "2.15.0a0" in told.text
+
+
 def test_message_code_and_sources_are_shown(tree: Tree) -> None:
     tree.record(NAME, BOTH)
     html = render(page.problem("planted-error"))
@@ -260,6 +281,18 @@ def test_what_changed_between_versions_is_a_table_of_its_own(tree: Tree) -> None
     assert (name, states) == ("it is planted", ["provoked, fixed", "provoked, fixed", "does not happen"])
 
 
+def test_two_machines_are_not_taken_for_two_versions(tree: Tree) -> None:
+    gone = [row("problem", "fine"), row("fix", "fine")]
+    for machine, rows in (("toy-cpu", BOTH), ("other-cpu", gone)):
+        tree.record(NAME, rows, machine=machine, day="2026-11-28")
+    tree.record(NAME, BOTH, day="2026-11-29", torch="2.14.1", beside=True)
+    assert "behaves otherwise" in render(page.problems("changed")).text
+    tree.record(NAME, BOTH, machine="other-cpu", day="2026-11-29", torch="2.14.1", beside=True)
+    ((name, *states),) = cells(render(page.problems("changed")).one("table"))
+    assert name.endswith("Other Cpu")
+    assert states == ["does not happen", "provoked, fixed"]
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -270,6 +303,12 @@ def test_what_changed_between_versions_is_a_table_of_its_own(tree: Tree) -> None
         ('[x]\nsymptoms = ["error"]\nlayer = "aot"\nen = "a"\nzh = "b"\nsources = ["issue 7"]', "source 'issue 7'"),
         ('[x]\nsymptoms = ["error"]\nlayer = "aot"\nen = "a"\nzh = "b"\nnot_run = "cuda"', "needs a source"),
         ('[x]\nsymptoms = ["error"]\nlayer = "aot"\nen = "a"\nzh = "b"\nmesage = "c"', "did you mean 'message'"),
+        ('[x]\nsymptoms = "error"\nlayer = "aot"\nen = "a"\nzh = "b"', "[x]: symptoms: write a list"),
+        ('[x]\nsymptoms = [1]\nlayer = "aot"\nen = "a"\nzh = "b"', "[x]: symptoms: write a list"),
+        ('[x]\nsymptoms = ["error"]\nlayer = ["aot"]\nen = "a"\nzh = "b"', "layer: write a text, in quotes"),
+        ('[x]\nsymptoms = ["error"]\nlayer = "aot"\nen = "a"\nzh = "b"\ncured_in = 2.4', "cured_in: write a text"),
+        ('[x]\nsymptoms = ["error"]\nlayer = "aot"\nen = "a"\nzh = "b"\nsources = ["x y"]', "[x]: source 'x y'"),
+        ('layer = "aot"\n', "[layer]: is no table of its own"),
         ("[x\n", "capture.toml"),
     ],
 )
