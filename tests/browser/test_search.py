@@ -103,6 +103,8 @@ def test_a_message_about_a_word_that_is_nowhere_still_finds_something(visit: Cal
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_every_message_of_the_catalogue_finds_its_entry_first(visit: Callable[..., Any], language: str) -> None:
     page = visit(f"/{language}/").page
+    _paste(page, "torch.compile")
+    page.wait_for_selector(FIRST, timeout=60_000)  # the index is loaded and read
     missed = []
     for one in problems.load().values():
         if not one.message:
@@ -113,7 +115,7 @@ def test_every_message_of_the_catalogue_finds_its_entry_first(visit: Callable[..
                 """([first, page, id]) => { const links = document.querySelectorAll(first + ' a');
                 return new URL(links[0]?.href).pathname.endsWith(page) && links[1]?.href.endsWith(id); }""",
                 arg=[FIRST, f"/{language}/errors/{one.page}/", f"#{one.id}"],
-                timeout=6_000,
+                timeout=10_000,
             )
         except Exception:  # the time-out of the browser's library, which may not be installed
             missed.append((one.message, _first_links(page)[:2]))
