@@ -42,7 +42,7 @@ def run_one(one: Problem, folder: Path) -> list[Row]:
         [sys.executable, "-c", RUN, str(copy), "{}", str(answer)],
         cwd=folder,
         env=os.environ | {"TMPDIR": str(folder)},
-        timeout=240,
+        timeout=600,
         capture_output=True,
         text=True,
         check=False,
