@@ -270,7 +270,7 @@ def _word(column: Column, rows: list[Row], scale: Scale | None, language: Langua
     """How wide the longest piece of a column's texts is that is better not cut in two, in rem."""
     contents = [c.replace("<wbr>", " ") for row in rows if (c := _shown(column, row, scale, language))]
     pieces = [(piece, size) for c in contents for text, size in _lines(c) for piece in text.split()]
-    edge = 0.3 if any("<code>" in c for c in contents) else 0.0
+    edge = 0.45 if any("<code>" in c for c in contents) else 0.0  # its frame, and wider letters than a text's
     return max((text_em(piece) * size for piece, size in pieces if len(piece) <= LONG_WORD), default=0.0) + edge
 
 

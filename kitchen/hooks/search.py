@@ -37,7 +37,8 @@ from kitchen.hooks.common import is_root, language
 
 #: ``find`` is the theme's own search. The groups are pages, each a list of its sections. ``run``: how many words of the
 #: query, one after the other, stand in a section so; in its heading counts half a word more, and a heading that stands
-#: in the query whole two more. Of equals, the one with more in its heading comes first, then the shorter heading.
+#: in the query whole a word and a quarter (the name of an exception before a message is no reason to prefer another).
+#: Of equals, the one with more in its heading comes first, then the shorter heading.
 _SEARCH = r"""search(e){
 let list=t=>t.replace(/<[^>]*>/g,"").replace(/&lt;/g,"<").replace(/&gt;/g,">").replace(/&amp;/g,"&").toLowerCase()
 .match(/[\p{L}\p{N}_]+/gu)||[],
@@ -69,7 +70,7 @@ return best},
 known=new Map,
 rank=x=>{if(!known.has(x.location)){let[[,title],[,body]]=text(x),
 n=title.trim().split(" ").length,head=longest(title),
-run=Math.max(head+(head>3&&head===n?2.5:.5),longest(body));
+run=Math.max(head+(head>3&&head===n?1.25:.5),longest(body));
 known.set(x.location,run<3?[+!holds(x),0,0,0]:[+!holds(x),-run,-head,n])}
 return known.get(x.location)},
 order=(a,b)=>rank(a).map((v,i)=>v-rank(b)[i]).find(v=>v)||0;
