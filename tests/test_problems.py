@@ -59,7 +59,7 @@ def check(one: Problem, rows: list[Row]) -> None:
         assert row["step"] in ("problem", "fix")
         assert row["call"]
         assert "\n" not in row["call"]
-        assert row["happened"] in HAPPENED
+        assert row["happened"] in HAPPENED or row["status"] != "ok"
         assert row["raised_at"] in RAISED_AT
         assert not OF_THE_MACHINE.search(row["message"] + row["evidence"]), row
         assert len(row["message"]) <= 1500
@@ -88,7 +88,13 @@ def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 @pytest.mark.timeout(1800)  # the first waits for its turn
 @pytest.mark.parametrize("name", sorted(PROVOKED))
 def test_it_is_provoked_and_the_fix_works(name: str, runs: dict[str, Any]) -> None:
-    check(KNOWN[name], runs[name].result())
+    rows = runs[name].result()
+    untried = [row["note"] for row in rows if row["step"] == "problem" and row["status"] == "not measured"]
+    if len(untried) == sum(row["step"] == "problem" for row in rows):
+        # A kernel without Landlock, a torch without gloo: then the record of the reference machine has to do.
+        assert all(untried), "what was not tried says why"
+        pytest.skip(f"cannot be provoked here: {untried[0]}")
+    check(KNOWN[name], rows)
 
 
 def test_there_are_as_many_as_promised() -> None:
