@@ -139,8 +139,8 @@ OTHER_NAMES = {
     "overwritten-output": "RuntimeError: Error: accessing tensor output of CUDAGraphs that has been overwritten by a "
     'subsequent run. Stack trace: File "/home/me/train.py", line 88, in forward return self.out(h).',
     "backend-loses-gradients": "RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn",
-    "unrecognized-mode": "RuntimeError: Unrecognized mode=max_autotune, should be one of default, reduce-overhead, "
-    "max-autotune, max-autotune-no-cudagraphs",
+    "unrecognized-mode": "RuntimeError: Unrecognized mode=max_autotune, should be one of: default, lite, "
+    "reduce-overhead, max-autotune-no-cudagraphs, max-autotune",
     "unexpected-option": "RuntimeError: Unexpected optimization option max_autotune_gemms, known options are "
     "['TYPE_CHECKING', 'inplace_padding', 'can_inplace_pad_graph_input']",
     "data-dependent-guard": "GuardOnDataDependentSymNode: Could not guard on data-dependent expression Eq(u3, 7) "
