@@ -47,7 +47,7 @@ def test_a_gradient_that_is_not_eagers_is_wrong(name: str) -> None:
 def test_the_call_that_raised_is_told_apart(name: str) -> None:
     module, leaf = snippet(name), torch.ones(2, requires_grad=True)
 
-    class Fails(torch.autograd.Function):
+    class Fails(torch.autograd.Function):  # type: ignore[name-defined]
         """Right forward, failing backward."""
 
         @staticmethod
