@@ -43,13 +43,14 @@ lint: $(VENV)/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# Without ARGS the browser's tests, which wait for pages most of the time, run beside all others.
+# Without ARGS the browser's tests run beside those that look at no clock; then come the others, alone.
 test: lint
 ifeq ($(strip $(ARGS)),)
 	@$(BIN)/python -m pytest -m browser >$(VENV)/browser-tests.log 2>&1 & browser=$$!; \
-	$(BIN)/python -m pytest -m "not browser"; others=$$?; \
+	$(BIN)/python -m pytest -m "clockless and not browser"; first=$$?; \
 	wait $$browser; shown=$$?; cat $(VENV)/browser-tests.log; \
-	test $$others = 0 && test $$shown = 0
+	$(BIN)/python -m pytest -m "not clockless and not browser"; second=$$?; \
+	test $$first = 0 && test $$shown = 0 && test $$second = 0
 else
 	$(BIN)/python -m pytest $(ARGS)
 endif

@@ -8,7 +8,6 @@ was; nothing tried: not shown here. A claim about a text alone may be decided by
 from __future__ import annotations
 
 import re
-import tomllib
 from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
@@ -28,15 +27,17 @@ from kitchen import (
     labels,
     tables,
 )
-from kitchen.context import Language, PageError, State, did_you_mean
+from kitchen.context import LANGUAGES, Language, PageError, State, did_you_mean
 from kitchen.data import Row
-from kitchen.format import escape, number, words_with_code
+from kitchen.format import escape, escape_code, number, words_with_code
 from kitchen.judges import JUDGES, Case
-from kitchen.problems import by_torch, shown_source
+from kitchen.problems import by_torch, check_sources, check_types, read_entries, shown_source
 
 FOLDER = Path(__file__).with_name("claims")
 COLUMNS = ["tried", "said", "seen", "agrees"]
 VERDICTS = ("true", "half", "until", "false", "not_shown")
+_TEXTS = ("en", "zh", "snippet", "judge", "verdict", "by")
+_ID = re.compile(r"[A-Z][0-9]+")
 _KEYS = {"en", "zh", "snippet", "judge", "versions", "until", "gpu", "where", "sources", "source", "verdict", "by"}
 _BADGES = {"true": "ok", "half": "stale", "until": "stale", "false": "failed", "not_shown": "unavailable"}
 _SPEED = ("speedup_ratio", "speedup_low", "speedup_high")
@@ -66,15 +67,19 @@ class Claim:
 
 def _one(path: Path, name: str, entry: dict[str, Any]) -> Claim:
     where = f"kitchen/claims/{path.name}: [{name}]"
+    if not _ID.fullmatch(name):
+        raise PageError(f"{where}: a claim is numbered with a capital letter and digits")
+    check_types(where, entry, texts=_TEXTS, lists=("sources", "source"))
     if unknown := sorted(set(entry) - _KEYS):
         raise PageError(f"{where}: unknown key {unknown[0]!r}{did_you_mean(unknown[0], _KEYS)}")
     for key in ("en", "zh", "where"):
         if not entry.get(key):
             raise PageError(f"{where}: {key} is missing")
+    if not isinstance(entry["where"], dict) or any(not isinstance(entry["where"].get(key), str) for key in LANGUAGES):
+        raise PageError(f'{where}: where: write {{en = "…", zh = "…"}}')
     if (judge := entry.get("judge", "")) and judge not in JUDGES:
         raise PageError(f"{where}: no judge {judge!r}{did_you_mean(judge, JUDGES)}")
-    for source in entry.get("sources", []):
-        citations.address(source)
+    check_sources(where, entry.get("sources", []))
     by_source = ""
     if entry.get("by") == "source":
         by_source = {"half true": "half", "was true until": "until", "not shown here": "not_shown"}.get(
@@ -105,11 +110,7 @@ def _one(path: Path, name: str, entry: dict[str, Any]) -> Claim:
 def _load(files: tuple[tuple[Path, int], ...]) -> dict[str, Claim]:
     found: dict[str, Claim] = {}
     for path, _ in files:
-        try:
-            entries = tomllib.loads(path.read_text("utf-8"))
-        except tomllib.TOMLDecodeError as error:
-            raise PageError(f"kitchen/claims/{path.name}: {error}") from error
-        for name, entry in entries.items():
+        for name, entry in read_entries(path, f"kitchen/claims/{path.name}").items():
             if name in found:
                 raise PageError(f"kitchen/claims/{path.name}: [{name}] stands in {found[name].page}.toml too")
             found[name] = _one(path, name, entry)
@@ -127,15 +128,27 @@ def load() -> dict[str, Claim]:
 def cases_of(one: Claim, rows: list[Row]) -> list[Row]:
     """The cases that decide a claim, as rows; those that could not be tried keep their place."""
     if one.judge:
-        return [case.row() for case in JUDGES[one.judge](rows)]
+        try:
+            return [case.row() for case in JUDGES[one.judge](rows)]
+        except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+            raise PageError(
+                f"claim {one.id}: its judge {one.judge} can't read the records of {one.snippet!r} "
+                f"({type(error).__name__}: {error}): mend the judge, or measure the snippet anew"
+            ) from error
     return [row for row in rows if row.get("claim") == one.id]
+
+
+def _agreed(cases: list[Row]) -> list[bool]:
+    """Whether it was as said, of each case that was tried. Anything but a truth value decides nothing."""
+    said = (row.get("agrees") for row in cases if data.row_ok(row))
+    return [one for one in said if isinstance(one, bool)]
 
 
 def verdict_of(one: Claim, cases: list[Row]) -> str:
     """One of VERDICTS, from the cases alone; a claim by source has no cases."""
     if one.by_source:
         return one.by_source
-    agreed = [bool(row["agrees"]) for row in cases if data.row_ok(row) and row.get("agrees") is not None]
+    agreed = _agreed(cases)
     if not agreed:
         return "not_shown"
     if all(agreed):
@@ -228,10 +241,8 @@ def _evidence(state: State, one: Claim) -> str:
     def body(machine: str) -> str:
         cases = cases_of(one, rows.get(machine, []))
         verdict = verdict_of(one, cases)
-        tried = [row for row in cases if data.row_ok(row) and row.get("agrees") is not None]
-        counted = labels.message(
-            "c_by_record", language, agree=number(sum(bool(row["agrees"]) for row in tried)), cases=number(len(tried))
-        )
+        tried = _agreed(cases)
+        counted = labels.message("c_by_record", language, agree=number(sum(tried)), cases=number(len(tried)))
         told = counted if tried else labels.message("c_nothing", language)
         line = f'<p class="ck-verdict" data-verdict="{verdict}">{_badge(one, verdict, language)} {told}</p>'
         if not cases:
@@ -253,10 +264,10 @@ def _code(state: State, one: Claim) -> str:
         block = excerpts.source(state, one.snippet, one.functions).strip()
     else:
         block = excerpts.code_block(state, shown_source(one.snippet), "python")
-        link = labels.message("source_link", state.language, file=f"<code>{escape(one.snippet)}.py</code>")
+        link = labels.message("source_link", state.language, file=f"<code>{escape_code(one.snippet)}.py</code>")
         url = blocks.snippet_url(state, one.snippet)
         block += f'\n<p class="ck-provenance"><a href="{url}" download>{link}</a></p>'
-    summary = labels.message("c_code", state.language, file=f"<code>{escape(one.snippet)}.py</code>")
+    summary = labels.message("c_code", state.language, file=f"<code>{escape_code(one.snippet)}.py</code>")
     block = re.sub(r"\n\s*\n", "\n", block)
     return f'<details class="example"><summary>{summary}</summary>\n{block}\n</details>'
 

@@ -15,7 +15,7 @@ from kitchen import blocks, data, labels
 from kitchen.context import PageError, State, did_you_mean
 from kitchen.data import Row, View, Where
 from kitchen.format import DASH, escape, number
-from kitchen.results import Machine
+from kitchen.results import Machine, version_key
 
 
 def is_pattern(name: str) -> bool:
@@ -87,7 +87,8 @@ def provenance(state: State, pattern: str, group: Group) -> str:
     unknown = labels.message("unknown_version", language)
 
     def span(values: set[str]) -> str:
-        return escape(DASH.join(dict.fromkeys((min(values), max(values)))))
+        ordered = sorted(values, key=lambda value: (version_key(value), value))  # 2.9.1 before 2.13.0
+        return escape(DASH.join(dict.fromkeys((ordered[0], ordered[-1]))))
 
     samples = sum(blocks.sample_count(view) for view in group.views)
     count = samples or len(group.rows)

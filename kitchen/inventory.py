@@ -87,12 +87,23 @@ def _commit(state: State, run: Run) -> str:
     return labels.message("m_dirty", state.language, commit=short) if run.git_dirty else short
 
 
+def _links(state: State, members: list[Record], run: Run) -> str:
+    """The files of a run, chapter by chapter: a run may have a hundred."""
+    chapters: dict[str, list[str]] = {}
+    for record in sorted(members, key=lambda r: r.snippet):
+        chapter, _, name = record.snippet.rpartition("/")
+        link = f'<a href="{blocks.json_url(state, record.path)}">{escape(name)}</a>'
+        chapters.setdefault(chapter, []).append(link)
+    parts = [f"<b>{escape(chapter)}</b> " + ", ".join(links) for chapter, links in chapters.items()]
+    return "<br>".join([*parts, f'<a href="{blocks.json_url(state, run.path)}">run.json</a>'])
+
+
 def _runs(state: State, machine: Machine, records: list[Record]) -> str:
     language = state.language
     by_run: dict[str, list[Record]] = {}
     for record in records:
         by_run.setdefault(record.run.path.as_posix(), []).append(record)
-    heads = ("m_started", "m_files", "m_status", "m_load", "m_commit")
+    heads = ("m_started", "m_status", "m_load", "m_commit")
     region = f"{machine.title}: {labels.message('m_runs', language)}"
     lines = [
         f'<div class="ck-scroll" tabindex="0" role="region" aria-label="{escape(region)}">',
@@ -109,18 +120,14 @@ def _runs(state: State, machine: Machine, records: list[Record]) -> str:
         if run.reason:
             status += f"<br><small>{escape(labels.note(run.reason, language))}</small>"
         load = ", ".join(number(float(v), 2) for v in run.load_start) if run.load_start else blocks.missing(language)
-        links = [
-            f'<a href="{blocks.json_url(state, record.path)}">{escape(record.snippet)}</a>'
-            for record in sorted(members, key=lambda r: r.snippet)
-        ]
-        links.append(f'<a href="{blocks.json_url(state, run.path)}">run.json</a>')
+        links = _links(state, members, run)
         started = escape(run.started.replace("T", " ").removesuffix("Z"))
         torch = escape(run.environment.get("torch") or labels.message("unknown_version", language))
         lines.append(
-            f'<tr><th scope="row">{started}<br><small class="ck-spread">PyTorch {torch}</small></th>'
-            f"<td>{'<br>'.join(links)}</td><td>{status}<br>{_counts(state, members)}</td>"
-            f"<td>{load}</td><td>{_commit(state, run)}</td></tr>"
+            f'<tr><th scope="row" rowspan="2">{started}<br><small class="ck-spread">PyTorch {torch}</small></th>'
+            f"<td>{status}<br>{_counts(state, members)}</td><td>{load}</td><td>{_commit(state, run)}</td></tr>"
         )
+        lines.append(f'<tr class="ck-below"><td colspan="3">{links}</td></tr>')
     return "\n".join([*lines, "</tbody>", "</table>", "</div>"])
 
 

@@ -67,13 +67,19 @@ def draw(
     where: Where | None,
     leave_out: tuple[str, ...] = (),
     caption: str | None = None,
+    line: Column | None = None,
 ) -> str:
-    """The matrix of these rows as HTML. Raises PageError where two rows claim one cell."""
+    """The matrix of these rows as HTML. ``line``: how the column ``rows`` is shown, where it is none of a snippet's.
+
+    Raises PageError where two rows claim one cell, or a row has no ``rows``.
+    """
     broken = [row for row in all_rows if across not in row]
     chosen = data.select(all_rows, where)
     chosen = [row for row in chosen if across in row and row[across] not in leave_out]
     if not chosen and not broken:
         return f'<p class="ck-missing">{labels.message("no_such_row", language)}</p>'
+    if any(rows not in row for row in (*chosen, *broken)):
+        raise PageError(f"matrix: a row of {pattern!r} has no column {rows!r}: add to where")
     heads = list(dict.fromkeys(str(row[across]) for row in chosen))
     lines = list(dict.fromkeys(str(row[rows]) for row in chosen))
     place: dict[tuple[str, str], Row] = {}
@@ -84,7 +90,8 @@ def draw(
                 f"matrix: two rows of {pattern!r} have {rows}={key[0]!r} and {across}={key[1]!r}: add to where"
             )
         place[key] = row
-    side, top, shown = (labels.column(name, language) for name in (rows, across, cell))
+    side, top, shown = (labels.column(name, language, pattern) for name in (rows, across, cell))
+    side = line or side
     region = caption or f"{shown.label}: {side.label} × {top.label}"
     # Numbers stand right, and so do their heads.
     aligned = "" if any(isinstance(row.get(cell), str) for row in chosen) else ' class="num"'
@@ -100,9 +107,9 @@ def draw(
         "</thead>",
         "<tbody>",
     ]
-    for line in lines:
-        cells = "".join(_cell(shown, place.get((line, head)), language) for head in heads)
-        out.append(f'<tr><th scope="row">{tables.text_cell(side, line, language)}</th>{cells}</tr>')
+    for name in lines:
+        cells = "".join(_cell(shown, place.get((name, head)), language) for head in heads)
+        out.append(f'<tr><th scope="row">{tables.text_cell(side, name, language)}</th>{cells}</tr>')
     for row in broken:
         why = labels.note(str(row.get("note") or labels.message("no_reason", language)), language)
         badge = blocks.status_badge(str(row["status"]), language)

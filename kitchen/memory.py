@@ -26,24 +26,31 @@ FUNCTIONS = frozenset(
 FRESH_S = 0.25
 
 _answers: dict[Any, tuple[str, int]] = {}
+_answers_of: list[Any] = [None]
 _seen: tuple[float, Any] = (0.0, None)
 
 
 def recall(state: State, function: Callable[..., str], args: Any, kwargs: Any) -> str:
     """The answer of a call, from memory where nothing that it rests on has changed."""
-    global _seen
-    now = time.monotonic()
-    if now - _seen[0] > FRESH_S:
-        stamp = tuple(_stamps())
-        if stamp != _seen[1]:
-            _answers.clear()
-        _seen = (time.monotonic(), stamp)
+    files = stamp()
+    if files != _answers_of[0]:
+        _answers.clear()
+        _answers_of[0] = files
     key = (function.__name__, repr(args), repr(kwargs), state.language, state.url, state._ids)
     if key not in _answers:
         answer = function(*args, **kwargs)
         _answers[key] = (answer, state._ids)
     answer, state._ids = _answers[key]
     return answer
+
+
+def stamp() -> Any:
+    """What the files that answers may rest on look like now; equal as long as nothing has changed."""
+    global _seen
+    now = time.monotonic()
+    if now - _seen[0] > FRESH_S:
+        _seen = (now, tuple(_stamps()))
+    return _seen[1]
 
 
 def _stamps() -> Iterator[tuple[str, int, int]]:

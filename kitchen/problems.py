@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -29,7 +30,9 @@ LAYERS = (
 )  # fmt: skip
 NOT_RUN = ("cuda", "windows", "macos", "several-gpus", "rocm", "other")
 COLUMNS = ["step", "call", "happened", "raised_at", "evidence"]
-_KEYS = {"message", "symptoms", "layer", "en", "zh", "sources", "facts", "cured_in", "not_run"}
+_TEXTS = ("message", "layer", "en", "zh", "cured_in", "not_run")
+_LISTS = ("symptoms", "sources", "facts")
+_KEYS = {*_TEXTS, *_LISTS}
 _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
@@ -58,10 +61,41 @@ class Problem:
         return escape(f"{state.root_url}{state.language}/errors/{self.page}/#{self.id}")
 
 
+def check_types(where: str, entry: Any, *, texts: Iterable[str], lists: Iterable[str]) -> None:
+    """PageError where an entry is no table, or a value of it no text or no list of texts."""
+    if not isinstance(entry, dict):
+        raise PageError(f"{where}: is no table of its own: put the line below the [name] it belongs to")
+    for key in texts:
+        if not isinstance(entry.get(key, ""), str):
+            raise PageError(f"{where}: {key}: write a text, in quotes, for {entry[key]!r}")
+    for key in lists:
+        value = entry.get(key, [])
+        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+            raise PageError(f"{where}: {key}: write a list of texts, in square brackets, for {value!r}")
+
+
+def check_sources(where: str, sources: Iterable[str]) -> None:
+    """PageError for a source that is none, with the entry it stands in."""
+    for source in sources:
+        try:
+            citations.address(source)
+        except PageError as error:
+            raise PageError(f"{where}: {error}") from None
+
+
+def read_entries(path: Path, place: str) -> dict[str, Any]:
+    """The entries of one file. ``place``: what it is called in a message."""
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise PageError(f"{place}: {error}") from error
+
+
 def _one(path: Path, name: str, entry: dict[str, Any]) -> Problem:
     where = f"kitchen/problems/{path.name}: [{name}]"
     if not _ID.fullmatch(name):
         raise PageError(f"{where}: an id has small letters, digits and hyphens")
+    check_types(where, entry, texts=_TEXTS, lists=_LISTS)
     if unknown := sorted(set(entry) - _KEYS):
         raise PageError(f"{where}: unknown key {unknown[0]!r}{did_you_mean(unknown[0], _KEYS)}")
     for key in ("symptoms", "layer", "en", "zh"):
@@ -72,8 +106,7 @@ def _one(path: Path, name: str, entry: dict[str, Any]) -> Problem:
         for value in [values] if isinstance(values, str) else values:
             if value not in known:
                 raise PageError(f"{where}: {key}: {value!r} is not known{did_you_mean(value, known)}")
-    for source in entry.get("sources", []):
-        citations.address(source)
+    check_sources(where, entry.get("sources", []))
     if entry.get("not_run") and not entry.get("sources"):
         raise PageError(f"{where}: what was not run needs a source")
     return Problem(
@@ -94,11 +127,7 @@ def _one(path: Path, name: str, entry: dict[str, Any]) -> Problem:
 def _load(files: tuple[tuple[Path, int], ...]) -> dict[str, Problem]:
     found: dict[str, Problem] = {}
     for path, _ in files:
-        try:
-            entries = tomllib.loads(path.read_text("utf-8"))
-        except tomllib.TOMLDecodeError as error:
-            raise PageError(f"kitchen/problems/{path.name}: {error}") from error
-        for name, entry in entries.items():
+        for name, entry in read_entries(path, f"kitchen/problems/{path.name}").items():
             if name in found:
                 raise PageError(f"kitchen/problems/{path.name}: [{name}] stands in {found[name].page}.toml too")
             found[name] = _one(path, name, entry)
@@ -113,16 +142,22 @@ def load() -> dict[str, Problem]:
 # ---- what a record says ---------------------------------------------------------------------------------------------
 
 
+def _happened(rows: list[Row], step: str) -> list[str]:
+    """What happened in the rows of a step; a row that doesn't say so was not tried."""
+    tried = (row.get("happened") for row in rows if row.get("step") == step and data.row_ok(row))
+    return [happened for happened in tried if happened and isinstance(happened, str)]
+
+
 def occurs(rows: list[Row]) -> bool | None:
     """Whether the problem shows in these rows; None where it was not tried."""
-    seen = [row["happened"] != "fine" for row in rows if row.get("step") == "problem" and data.row_ok(row)]
-    return any(seen) if seen else None
+    seen = _happened(rows, "problem")
+    return any(happened != "fine" for happened in seen) if seen else None
 
 
 def mended(rows: list[Row]) -> bool | None:
     """Whether every fix works; None where none was tried."""
-    seen = [row["happened"] == "fine" for row in rows if row.get("step") == "fix" and data.row_ok(row)]
-    return all(seen) if seen else None
+    seen = _happened(rows, "fix")
+    return all(happened == "fine" for happened in seen) if seen else None
 
 
 def verdict(record: Record) -> str:
@@ -202,8 +237,8 @@ def problem(state: State, name: str) -> str:
         )
 
     code = excerpts.code_block(state, heart(shown_source(one.snippet)), "python")
-    summary = labels.message("p_code", language, file=f"<code>{escape(one.snippet)}.py</code>")
-    link = labels.message("source_link", language, file=f"<code>{escape(one.snippet)}.py</code>")
+    summary = labels.message("p_code", language, file=f"<code>{escape_code(one.snippet)}.py</code>")
+    link = labels.message("source_link", language, file=f"<code>{escape_code(one.snippet)}.py</code>")
     download = f'<a href="{blocks.snippet_url(state, one.snippet)}" download>{link}</a>'
     fold = (
         f'<details class="example"><summary>{summary}</summary>\n{code}\n'
@@ -305,7 +340,8 @@ def problems(state: State, by: str, value: str | None) -> str:
     if not chosen:
         return f'\n<p class="ck-missing">{labels.message("p_none", state.language)}</p>\n'
     items = "\n".join(_entry(one, state, message_first=by == "message") for one in chosen)
-    return f'\n<ul class="ck-problems">\n{items}\n</ul>\n'
+    # A search for a message leads to its entry, not to this list.
+    return f'\n<ul class="ck-problems" data-search-exclude>\n{items}\n</ul>\n'
 
 
 def _tally(state: State, known: list[Problem]) -> str:
@@ -346,20 +382,22 @@ def _tally(state: State, known: list[Problem]) -> str:
 def _changed(state: State, known: list[Problem]) -> str:
     """The problems that behave otherwise on another version of torch, as a table: a line each, a column a version."""
     language = state.language
-    found: dict[str, dict[str, str]] = {}
+    # Each machine for itself: what differs between a CPU and a GPU is no matter of the version.
+    found: list[tuple[Problem, str, dict[str, str]]] = []
     for one in known:
-        for records in by_torch(one.snippet).values() if not one.not_run else ():
+        for machine, records in by_torch(one.snippet).items() if not one.not_run else ():
             fresh = {t: r for t, r in records.items() if not results.is_stale(r, data.snippet(one.snippet))}
-            found.setdefault(one.id, {}).update({torch: verdict(record) for torch, record in fresh.items()})
-    versions = sorted({torch for states in found.values() for torch in states}, key=results.version_key)
-    differing = [one for one in known if len(set(found.get(one.id, {}).values())) > 1]
+            found.append((one, machine, {torch: verdict(record) for torch, record in fresh.items()}))
+    versions = sorted({torch for *_, states in found for torch in states}, key=results.version_key)
+    differing = [entry for entry in found if len(set(entry[2].values())) > 1]
+    several = len({machine for _, machine, _ in found}) > 1
     if not differing:
         return f'\n<p class="ck-missing">{labels.message("p_changed_none", language)}</p>\n'
     head = labels.message("p_changed_head", language)
     region = labels.message("p_changed_region", language)
     lines = [
         f'<div class="ck-scroll" tabindex="0" role="region" aria-label="{region}">',
-        '<table class="ck-table">',
+        '<table class="ck-table ck-wide-heads">',
         "<thead>",
         f'<tr><th scope="col">{head}</th>'
         + "".join(f'<th scope="col"><code>{escape(torch)}</code></th>' for torch in versions)
@@ -367,19 +405,19 @@ def _changed(state: State, known: list[Problem]) -> str:
         "</thead>",
         "<tbody>",
     ]
-    for one in differing:
+    for one, machine, states in differing:
         cells = []
         for torch in versions:
-            state_there = found[one.id].get(torch)
+            state_there = states.get(torch)
             shown = (
                 blocks.badge(_BADGE.get(state_there, "unavailable"), labels.message(f"p_badge_{state_there}", language))
                 if state_there
                 else blocks.missing(language)
             )
             cells.append(f"<td>{shown}</td>")
-        lines.append(
-            f'<tr><th scope="row"><a href="{one.url(state)}">{_words(one, language)}</a></th>{"".join(cells)}</tr>'
-        )
+        place = f"<br>{escape(data.machines()[machine].title)}" if several else ""
+        link = f'<a href="{one.url(state)}">{_words(one, language)}</a>{place}'
+        lines.append(f'<tr><th scope="row">{link}</th>{"".join(cells)}</tr>')
     return "\n" + "\n".join([*lines, "</tbody>", "</table>", "</div>"]) + "\n"
 
 

@@ -167,6 +167,8 @@ def text_cell(column: Column, value: Any, language: Language) -> str:
         return "✓" if value else "✗"
     if isinstance(value, list):
         return escape(", ".join(str(v) for v in value[:8]) + (" …" if len(value) > 8 else ""))
+    if not str(value).strip():
+        return ""  # no frame for code around nothing
     shown = labels.text_value(column.name, str(value), language)
     named = column.format == "code" and labels.is_name(column.name, str(value), language)
     if named:
@@ -264,16 +266,27 @@ def _natural(column: Column, rows: list[Row], scale: Scale | None, language: Lan
     return max((text_em(text) * size for c in contents if c for text, size in _lines(c)), default=0.0) + edge
 
 
-def _least(natural: float, head: str, numeric: bool, dense: bool) -> float:
-    """The width below which a column should not fall: numbers are never broken, texts keep a readable measure."""
+def _word(column: Column, rows: list[Row], scale: Scale | None, language: Language) -> float:
+    """How wide the longest piece of a column's texts is that is better not cut in two, in rem."""
+    contents = [c.replace("<wbr>", " ") for row in rows if (c := _shown(column, row, scale, language))]
+    pieces = [(piece, size) for c in contents for text, size in _lines(c) for piece in text.split()]
+    edge = 0.45 if any("<code>" in c for c in contents) else 0.0  # its frame, and wider letters than a text's
+    return max((text_em(piece) * size for piece, size in pieces if len(piece) <= LONG_WORD), default=0.0) + edge
+
+
+def _least(natural: float, head: str, numeric: bool, dense: bool, word: float = 0.0) -> float:
+    """The width below which a column should not fall: numbers are never broken, texts keep a readable measure.
+
+    ``word``: what a column of texts should hold in one line, where there is room for it.
+    """
     words = re.split(r"\s+", _lines(head)[0][0])
     # Chinese breaks anywhere, but a head of single characters is no word any more.
     head_width = max(min(text_em(word), 4.0) if text_em(word) == len(word) else text_em(word) for word in words) * HEAD
     if dense:
         body = natural * DENSE if numeric else min(natural * DENSE, SENTENCE if natural > PROSE else DENSE_PHRASE)
-        return max(head_width * DENSE, body) + PADDING * 0.65
+        return max(head_width * DENSE, body, word * DENSE) + PADDING * 0.65
     body = natural if numeric else min(natural, SENTENCE if natural > PROSE else PHRASE)
-    return max(head_width, body) + PADDING
+    return max(head_width, body, word) + PADDING
 
 
 def html_table(name: str, columns: list[str], rows: list[Row], language: Language, *, region: str = "") -> str:
@@ -290,15 +303,22 @@ def html_table(name: str, columns: list[str], rows: list[Row], language: Languag
     naturals[shown[0].name] *= BOLD  # the header of each row
     numeric = {c.name: c.format not in ("text", "code") and not _has_texts(c.name, rows) for c in shown}
 
-    def leasts() -> dict[str, float]:
+    def leasts(words: dict[str, float]) -> dict[str, float]:
         dense = len(shown) >= MANY
-        return {c.name: _least(naturals[c.name], heads[c.name], numeric[c.name], dense) for c in shown}
+        return {
+            c.name: _least(naturals[c.name], heads[c.name], numeric[c.name], dense, words.get(c.name, 0.0))
+            for c in shown
+        }
 
-    least, below = leasts(), list[Column]()
+    least, below = leasts({}), list[Column]()
     if sum(least.values()) > ROOM:
         below = [c for c in shown[1:] if not numeric[c.name] and naturals[c.name] > PROSE]
         shown = [c for c in shown if c not in below]
-        least = leasts()
+        least = leasts({})
+    # A name is cut in two only where there is no room for it.
+    whole = leasts({c.name: _word(c, rows, scales[c.name], language) for c in shown if not numeric[c.name]})
+    if sum(whole.values()) <= ROOM:
+        least = whole
     bests = [best_rows(column, rows) for column in shown]
     label = labels.message("table_region", language, name=escape(region or name))
     lines = [
@@ -315,7 +335,7 @@ def html_table(name: str, columns: list[str], rows: list[Row], language: Languag
     lines[-1] += "</tr>"
     lines += ["</thead>", "<tbody>"]
     for index, row in enumerate(rows):
-        details = [_below(column, row, language) for column in below if row.get(column.name) is not None]
+        details = [_below(column, row, language) for column in below if row.get(column.name) not in (None, "")]
         first = _row_header(shown[0], row, scales[shown[0].name], language, rows=2 if details else 1)
         if data.row_ok(row):
             cells = "".join(

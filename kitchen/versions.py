@@ -5,6 +5,8 @@ Only records of today's text of the snippet are compared: what another text gave
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kitchen import blocks, data, groups, labels, matrix, results
 from kitchen.context import PageError, State, did_you_mean
 from kitchen.data import Row, View, Where
@@ -57,16 +59,18 @@ def versions(
     parts = []
     for name, by_version in found.items():
         all_rows = rows_of(by_version)
-        side = sides[0]
+        side, line = sides[0], None
         if len(sides) > 1:
-            # One line a combination, in the words of the page.
-            side = "subject"
+            # One line a combination, in the words of the page: no column of a record has this name.
+            side = " · ".join(sides)
+            line = replace(labels.column("subject", state.language), name=side, format="text")
             for row in all_rows:
-                words = [labels.text_value(one, str(row.get(one)), state.language) for one in sides]
+                words = [labels.text_value(one, str(row[one]), state.language) for one in sides if one in row]
                 row[side] = " · ".join(dict.fromkeys(words))
         table = matrix.draw(
-            pattern, all_rows, state.language, rows=side, across="torch", cell=cell, where=where, caption=caption
-        )
+            pattern, all_rows, state.language, rows=side, across="torch", cell=cell, where=where, caption=caption,
+            line=line,
+        )  # fmt: skip
         views = [view for one in by_version.values() for view in one]
         group = groups.Group(data.machines()[name], views, [])
         parts.append((group.machine.title, f"{table}\n\n{groups.provenance(state, pattern, group)}"))

@@ -219,7 +219,7 @@ class Tree:
             self.machine(machine, title=machine.replace("-", " ").title())
         if not (self.snippets / f"{name}.py").exists():
             self.snippet(name)
-        folder = self.results / machine / f"{day}T101112Z-torch{torch}"
+        folder = self.results / machine / f"{day}T101112Z-torch{torch.partition('+')[0]}"
         started = f"{day}T10:11:12Z"
         run = run_data(machine, started=started, finished=started, git_commit="0" * 40)
         if torch != "2.13.0":

@@ -192,6 +192,10 @@ def test_the_pick_of_two_versions_is_compared() -> None:
         ('judge = "no_judge"\nsnippet = "a/b"', "no judge 'no_judge'"),
         ("", "needs a snippet or a source"),
         ('snipet = "a/b"', "did you mean 'snippet'"),
+        ('snippet = ["a/b"]', "snippet: write a text"),
+        ('snippet = "a/b"\nsources = "pytorch#1"', "sources: write a list"),
+        ('sources = ["x y"]', "[B1]: source 'x y'"),
+        ('snippet = "a/b"\n\n[b1]\nen = "a"', "a capital letter and digits"),
     ],
 )
 def test_wrong_data_is_named(tree: Tree, more: str, said: str) -> None:
@@ -199,6 +203,28 @@ def test_wrong_data_is_named(tree: Tree, more: str, said: str) -> None:
     (claims.FOLDER / "blog.toml").write_text(text)
     with pytest.raises(PageError, match=re.escape(said)):
         claims.load()
+
+
+@pytest.mark.parametrize("where", ['"a post"', '{en = "a post"}'])
+def test_where_it_is_said_is_told_in_both_languages(tree: Tree, where: str) -> None:
+    (claims.FOLDER / "blog.toml").write_text(f'[B1]\nen = "a"\nzh = "b"\nsnippet = "a/b"\nwhere = {where}\n')
+    with pytest.raises(PageError, match="where: write"):
+        claims.load()
+
+
+def test_rows_that_lack_a_column_decide_nothing_and_are_shown(tree: Tree) -> None:
+    lacking = {key: value for key, value in case("B1", True).items() if key not in ("agrees", "seen")}
+    tree.record("fact_check/planted", [lacking, case("B1", "False"), {"tried": "<i>no claim</i>"}])  # type: ignore[arg-type]
+    html = render(page.claim("B1"))
+    assert html.one("p", "ck-verdict").attributes["data-verdict"] == "not_shown"
+    assert len(cells(html.one("table"))) == 2
+
+
+def test_a_judge_that_cannot_read_the_records_is_named(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree.record("fact_check/planted", [case("B1", True)])
+    monkeypatch.setitem(judges.JUDGES, "planted_judge", lambda rows: [row["gone"] for row in rows])
+    with pytest.raises(PageError, match=r"claim B4: its judge planted_judge can't read .*'gone'"):
+        page.claim("B4")
 
 
 def test_an_unknown_claim_or_page_is_told(tree: Tree) -> None:

@@ -49,10 +49,14 @@ def test_a_message_keeps_its_reason_and_loses_command_and_folders() -> None:
     assert told.startswith("CppCompileError: C++ compile error")
     assert told.endswith("…/y.cpp:41:10: fatal error: Python.h: No such file or directory")
     assert "g++" not in told
+    hashed = "c" + "k7" * 25 + "a"
+    assert (
+        shown(f"OSError: /tmp/cache/k7/{hashed}.main.so: file too short") == "OSError: …/<hash>.main.so: file too short"
+    )
 
 
 def test_a_function_that_fails_in_its_process_is_no_row() -> None:
-    with pytest.raises(RuntimeError, match=r"no_such_function ended with 1: .*KeyError"):
+    with pytest.raises(RuntimeError, match=r"(?s)no_such_function ended with 1: .*KeyError"):
         load("torchvision_nms").child("no_such_function")
 
 
@@ -156,13 +160,6 @@ def test_a_damaged_cache_stays_damaged_until_it_is_deleted(tmp_path: Path) -> No
     assert module.problem(cache)["error"] == "BackendCompilerFailed"
     again = module.child("attempt", TORCHINDUCTOR_CACHE_DIR=str(cache))
     assert again["happened"] == "error", "a restart is no fix"
-
-
-def test_a_cache_on_no_volume_is_costly_and_one_kept_is_not(tmp_path: Path) -> None:
-    module = load("cache_lost_at_restart")
-    volume = str(tmp_path / "volume")
-    assert module.container(TORCHINDUCTOR_CACHE_DIR=volume) == {"happened": "costly", "evidence": "hits=0, misses=1"}
-    assert module.container(TORCHINDUCTOR_CACHE_DIR=volume) == {"happened": "fine", "evidence": "hits=1, misses=0"}
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ pytest.importorskip("torch")
 FILE = FOLDER / "preflight.py"
 MODULE = load("preflight")
 GPU = {"name": "A GPU", "capability": "8.0", "has_code": True}
-FACTS = {
+FACTS: dict[str, Any] = {
     "torch": "2.13.0+cpu",
     "cuda": None,
     "hip": None,
@@ -468,10 +468,8 @@ def test_the_trial(monkeypatch: pytest.MonkeyPatch, seen: dict[str, Any], outcom
 
 
 def test_the_reason_is_taken_out_of_a_message() -> None:
-    text = (
-        "CppCompileError: C++ compile error\n\nCommand:\ng++ x\n\nOutput:\n/a/c.h:1: fatal error: omp.h: No such file\n"
-    )
-    assert MODULE.first_error(text) == "/a/c.h:1: fatal error: omp.h: No such file"
+    text = "CppCompileError: C++ compile error\n\nCommand:\ng++ x\n\nOutput:\n/a/c.h:1: fatal error: omp.h: No file\n"
+    assert MODULE.first_error(text) == "/a/c.h:1: fatal error: omp.h: No file"
     assert MODULE.first_error("\nInvalidCxxCompiler: none\nmore") == "InvalidCxxCompiler: none"
 
 

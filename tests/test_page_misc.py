@@ -169,9 +169,10 @@ def test_machines_lists_every_machine_with_its_runs(tree: Tree) -> None:
     assert ["GPU", "Toy GPU, 16.0\u202fGiB"] in cells(gpu)
     assert ["CPU", "Toy <b>CPU</b>"] in cells(cpu)
     assert ["PyTorch", "2.13.0+cpu"] in cells(cpu)
-    newest, oldest = cells(runs)
+    newest, _, oldest, files = cells(runs)
     assert newest[0] == "2026-12-01 10:11:12PyTorch 2.13.0+cpu"
-    assert oldest[2] == "completemeasured: 1failed: 1"
+    assert oldest[1] == "completemeasured: 1failed: 1"
+    assert files == ["overview four_backends, otherrun.json"]
     links = [a.attributes["href"] for a in runs.all("a")]
     assert "../../results/toy-cpu/2026-12-01T101112Z-torch2.13.0/run.json" in links
     assert "../../results/toy-cpu/2026-11-29T101112Z-torch2.13.0/overview/other.json" in links

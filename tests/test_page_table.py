@@ -317,3 +317,10 @@ def test_a_table_of_many_columns_is_set_dense(tree: Tree) -> None:
     tree.record(NAME, [backend_row("eager", **{f"n{i}": i for i in range(9)})])
     assert page.table(NAME, columns=["backend", *(f"n{i}" for i in range(9))]).count("ck-dense") == 1
     assert "ck-dense" not in page.table(NAME, columns=["backend", "n1", "n2"])
+
+
+def test_an_empty_text_is_an_empty_cell(tree: Tree) -> None:
+    tree.record("overview/four_backends", [backend_row("none", call="")])
+    html = render(page.table("overview/four_backends", columns=["backend", "call"]))
+    assert cells(html.one("table")) == [["not compiled", ""]]
+    assert not html.one("table").one("tbody").all("td")[0].all("code")

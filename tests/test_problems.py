@@ -42,7 +42,7 @@ def run_one(one: Problem, folder: Path) -> list[Row]:
         [sys.executable, "-c", RUN, str(copy), "{}", str(answer)],
         cwd=folder,
         env=os.environ | {"TMPDIR": str(folder)},
-        timeout=240,
+        timeout=600,
         capture_output=True,
         text=True,
         check=False,
@@ -59,7 +59,7 @@ def check(one: Problem, rows: list[Row]) -> None:
         assert row["step"] in ("problem", "fix")
         assert row["call"]
         assert "\n" not in row["call"]
-        assert row["happened"] in HAPPENED
+        assert row["happened"] in HAPPENED or row["status"] != "ok"
         assert row["raised_at"] in RAISED_AT
         assert not OF_THE_MACHINE.search(row["message"] + row["evidence"]), row
         assert len(row["message"]) <= 1500
@@ -88,7 +88,13 @@ def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 @pytest.mark.timeout(1800)  # the first waits for its turn
 @pytest.mark.parametrize("name", sorted(PROVOKED))
 def test_it_is_provoked_and_the_fix_works(name: str, runs: dict[str, Any]) -> None:
-    check(KNOWN[name], runs[name].result())
+    rows = runs[name].result()
+    untried = [row["note"] for row in rows if row["step"] == "problem" and row["status"] == "not measured"]
+    if len(untried) == sum(row["step"] == "problem" for row in rows):
+        # A kernel without Landlock, a torch without gloo: then the record of the reference machine has to do.
+        assert all(untried), "what was not tried says why"
+        pytest.skip(f"cannot be provoked here: {untried[0]}")
+    check(KNOWN[name], rows)
 
 
 def test_there_are_as_many_as_promised() -> None:
@@ -182,6 +188,27 @@ def test_the_state_follows_from_the_record(tree: Tree, rows: list[Row], state: s
     assert "2.13.0" in line.text
 
 
+@pytest.mark.parametrize("missing", ["happened", "step", "message", "evidence", "call"])
+def test_a_row_that_lacks_a_column_decides_nothing_and_is_shown(tree: Tree, missing: str) -> None:
+    lacking = [{key: value for key, value in each.items() if key != missing} for each in BOTH]
+    tree.record(NAME, [*lacking, BOTH[1]])
+    html = render(page.problem("planted-error"))
+    found = html.one("p", "ck-verdict").attributes["data-problem"]
+    assert found == ("unknown" if missing in ("happened", "step") else "provoked")
+    assert len(cells(html.one("table"))) == 3
+
+
+@pytest.mark.parametrize("status", ["failed", "timeout", "unavailable"])
+def test_a_record_that_is_not_ok_tells_why(tree: Tree, status: str) -> None:
+    tree.record(NAME, [], status=status, reason="it <broke>")
+    assert "t <broke>" in render(page.problem("planted-error")).text
+    tree.record(NAME, BOTH, day="2026-11-30")
+    tree.record(NAME, [], status=status, reason="it broke", day="2026-11-30", torch="2.15.0a0", beside=True)
+    told = render(page.problem("planted-error")).one("p", "ck-verdict")
+    assert told.attributes["data-problem"] == "provoked"
+    assert "2.15.0a0" in told.text
+
+
 def test_message_code_and_sources_are_shown(tree: Tree) -> None:
     tree.record(NAME, BOTH)
     html = render(page.problem("planted-error"))
@@ -217,7 +244,7 @@ def test_versions_stand_side_by_side_where_the_snippet_is_the_same(tree: Tree) -
     tree.record(NAME, gone, day="2026-11-27", torch="2.8.0", beside=True, stale=True)
     told = render(page.problem("planted-error")).one("p", "ck-verdict").text
     assert "On torch 2.13.0 the problem shows" in told
-    assert "The same on 2.9.0." in told
+    assert "The outcome is the same on 2.9.0." in told
     assert "On 2.14.1 it does not happen." in told
     assert "2.8.0" not in told
 
@@ -260,6 +287,18 @@ def test_what_changed_between_versions_is_a_table_of_its_own(tree: Tree) -> None
     assert (name, states) == ("it is planted", ["provoked, fixed", "provoked, fixed", "does not happen"])
 
 
+def test_two_machines_are_not_taken_for_two_versions(tree: Tree) -> None:
+    gone = [row("problem", "fine"), row("fix", "fine")]
+    for machine, rows in (("toy-cpu", BOTH), ("other-cpu", gone)):
+        tree.record(NAME, rows, machine=machine, day="2026-11-28")
+    tree.record(NAME, BOTH, day="2026-11-29", torch="2.14.1", beside=True)
+    assert "behaves otherwise" in render(page.problems("changed")).text
+    tree.record(NAME, BOTH, machine="other-cpu", day="2026-11-29", torch="2.14.1", beside=True)
+    ((name, *states),) = cells(render(page.problems("changed")).one("table"))
+    assert name.endswith("Other Cpu")
+    assert states == ["does not happen", "provoked, fixed"]
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -270,6 +309,12 @@ def test_what_changed_between_versions_is_a_table_of_its_own(tree: Tree) -> None
         ('[x]\nsymptoms = ["error"]\nlayer = "aot"\nen = "a"\nzh = "b"\nsources = ["issue 7"]', "source 'issue 7'"),
         ('[x]\nsymptoms = ["error"]\nlayer = "aot"\nen = "a"\nzh = "b"\nnot_run = "cuda"', "needs a source"),
         ('[x]\nsymptoms = ["error"]\nlayer = "aot"\nen = "a"\nzh = "b"\nmesage = "c"', "did you mean 'message'"),
+        ('[x]\nsymptoms = "error"\nlayer = "aot"\nen = "a"\nzh = "b"', "[x]: symptoms: write a list"),
+        ('[x]\nsymptoms = [1]\nlayer = "aot"\nen = "a"\nzh = "b"', "[x]: symptoms: write a list"),
+        ('[x]\nsymptoms = ["error"]\nlayer = ["aot"]\nen = "a"\nzh = "b"', "layer: write a text, in quotes"),
+        ('[x]\nsymptoms = ["error"]\nlayer = "aot"\nen = "a"\nzh = "b"\ncured_in = 2.4', "cured_in: write a text"),
+        ('[x]\nsymptoms = ["error"]\nlayer = "aot"\nen = "a"\nzh = "b"\nsources = ["x y"]', "[x]: source 'x y'"),
+        ('layer = "aot"\n', "[layer]: is no table of its own"),
         ("[x\n", "capture.toml"),
     ],
 )

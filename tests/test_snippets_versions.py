@@ -16,14 +16,14 @@ def rows() -> list[Row]:
 
 
 def test_rows_are_those_of_the_documentation(rows: list[Row]) -> None:
-    assert {tuple(row) for row in rows} == {("subject", "setting", "value", "status", "note")}
-    assert len({(row["subject"], row["setting"]) for row in rows}) == len(rows)
+    assert {tuple(row) for row in rows} == {("subject", "full_name", "value", "status", "note")}
+    assert len({(row["subject"], row["full_name"]) for row in rows}) == len(rows)
 
 
 def test_settings_are_read_and_none_is_misspelt(rows: list[Row]) -> None:
     import torch
 
-    settings = {row["setting"]: row["value"] for row in rows if row["subject"] == "setting"}
+    settings = {row["full_name"]: row["value"] for row in rows if row["subject"] == "setting"}
     assert settings["torch._dynamo.config.recompile_limit"] == repr(torch._dynamo.config.recompile_limit)
     assert settings["torch._inductor.config.freezing"] == "False"
     assert settings["torch._inductor.config.triton.cudagraphs"] == "False"
@@ -35,7 +35,7 @@ def test_a_setting_that_is_not_there_is_absent() -> None:
 
 
 def test_back_ends_are_those_of_torch_alone(rows: list[Row]) -> None:
-    names = {row["setting"]: row["value"] for row in rows if row["subject"] == "back end"}
+    names = {row["full_name"]: row["value"] for row in rows if row["subject"] == "back end"}
     assert names["inductor"] == "listed"
     assert names["aot_eager"] == "for debugging"
     assert not {"openvino", "turbine_cpu"} & set(names)

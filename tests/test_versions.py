@@ -64,6 +64,38 @@ def test_two_columns_make_a_line_and_faults_are_told(tree: Tree) -> None:
         page.versions(NAME, rows="mode", cell="speedup_ratios")
 
 
+def test_the_line_of_two_columns_is_words_and_may_be_chosen_by_a_column_of_any_name(tree: Tree) -> None:
+    table = [row | {"subject": "a"} for row in rows(2.0)]
+    tree.record(NAME, table)
+    html = render(
+        page.versions(NAME, rows=["backend", "mode"], cell="speedup_ratio", where={"subject": "a", "mode": "b"})
+    )
+    assert [row[0] for row in cells(html.one("table"))] == ["inductor · b"]
+    assert not html.one("tbody").all("code")
+
+
+def test_a_row_without_the_column_is_told(tree: Tree) -> None:
+    tree.record(NAME, [*rows(2.0), {"speedup_ratio": 1.0, "status": "ok"}])
+    with pytest.raises(PageError, match="has no column 'mode'"):
+        page.versions(NAME, rows="mode", cell="speedup_ratio")
+
+
+def test_the_heads_are_those_of_the_snippet(tree: Tree) -> None:
+    name = "versions/settings"
+    tree.record(name, [{"subject": "back end", "full_name": "eager", "value": "listed", "status": "ok"}])
+    html = render(page.versions(name, rows="subject", cell="value", where={"full_name": "eager"}))
+    assert html.one("thead").all("th")[0].text == "What"
+
+
+def test_versions_that_are_no_release_have_their_place(tree: Tree) -> None:
+    for day, torch in enumerate(("2.15.0.dev20261201+cu130", "2.9.0", "2.10.0a0+gitabc"), 20):
+        tree.record(NAME, rows(1.0), day=f"2026-11-{day}", torch=torch, beside=True)
+    html = render(page.versions(NAME, rows="mode", cell="speedup_ratio"))
+    head, *_ = html.one("table").all("tr")
+    assert [cell.text for cell in head.all("th")][1:] == ["2.9.0", "2.10.0a0", "2.15.0.dev20261201"]
+    assert "2.9.0–2.15.0.dev20261201+cu130" in html.one("p", "ck-provenance").text
+
+
 def test_nothing_recorded(tree: Tree) -> None:
     tree.snippet(NAME)
     assert "admonition" in page.versions(NAME, rows="mode", cell="speedup_ratio")

@@ -11,9 +11,14 @@ A message that is pasted into the search, ``Invalid backend: 'nvfuser', see ...`
 of them will do, the word before a colon is taken for the name of a field and lost, and the one word that the message is
 about counts as much as "torch". Python's messages put that word between single quotes. So colons at the end of a word
 are dropped, and what stands between single quotes must be found, as the theme does it for double quotes; pages and
-sections that hold it in quotes too come first. If it is found nowhere, the words are searched as they were. Of a query
-of four words and more, sections that hold the longest run of its words, as they stand, come first: numbers and names in
-a message differ from reader to reader, the words between them don't.
+sections that hold it in quotes too come first. That holds where a section has the word in quotes and, in a query of
+three words and more, beside the same word as the query: else it is a name of the reader's, such as a tensor's, and left
+out of the comparison. Of a query of three words and more, sections that hold the longest run of its words, as they
+stand, come first: numbers and names in a message differ from reader to reader, the words between them don't.
+
+The theme also reads double quotes, and signs before a word, as orders (``+dynamic`` must be there, ``-x`` must not,
+``^^^`` is a fault). In eight words and more, as a traceback has them (``File "train.py"``, ``~~~^^^``), they are none;
+and in a shorter query double quotes are none where nothing would be found.
 
 Seen in mkdocs-material 9.8.2.
 """
@@ -31,28 +36,44 @@ from mkdocs.structure.pages import Page
 from kitchen.hooks.common import is_root, language
 
 #: ``find`` is the theme's own search. The groups are pages, each a list of its sections. ``run``: how many words of the
-#: query, one after the other, stand in a section so; in its heading counts half a word more.
+#: query, one after the other, stand in a section so; in its heading counts half a word more, and a heading that stands
+#: in the query whole a word and a quarter (the name of an exception before a message is no reason to prefer another).
+#: Of equals, the one with more in its heading comes first, then the shorter heading.
 _SEARCH = r"""search(e){
-let k=e.replace(/:(?=\s|$)/g," "),
-quoted=/(^|[\s(\[=])'([^'"\s]+)'(?=[\s,.;:)\]?!]|$)/g,
-words=[...k.matchAll(quoted)].map(m=>`'${m[2]}'`),
-r=this.find(k.replace(quoted,'$1"$2"'));
-if(words.length&&!r.items.length){r=this.find(k);words=[]}
 let list=t=>t.replace(/<[^>]*>/g,"").replace(/&lt;/g,"<").replace(/&gt;/g,">").replace(/&amp;/g,"&").toLowerCase()
 .match(/[\p{L}\p{N}_]+/gu)||[],
+k=e.replace(/:(?=\s|$)/g," ").replace(/[~^](?!\d)/g," "),
 asked=list(k).slice(0,64);
-if(!words.length&&asked.length<4)return r;
-let longest=t=>{let text=` ${list(t).join(" ")} `,best=0;
+if(asked.length>7)k=k.replace(/["~^]/g," ").replace(/(^|\s)[-+*]+/g,"$1");
+let quoted=/(^|[\s(\[=])'([^'"\s]+)'(?=[\s,.;:)\]?!]|$)/g,
+words=[...k.matchAll(quoted)].map(m=>m[2]),
+r=this.find(k.replace(quoted,'$1"$2"')),
+texts=new Map,
+text=x=>{if(!texts.has(x.location)){let d=this.map.get(x.location);
+texts.set(x.location,[d.title,d.text].map(t=>[t,` ${list(t).join(" ")} `]))}
+return texts.get(x.location)},
+holds=x=>words.every(w=>text(x).some(([t])=>t.includes(`'${w}'`))),
+beside=x=>words.every(w=>{let own=list(w),n=own.length,
+at=asked.findIndex((_,i)=>own.every((o,j)=>o===asked[i+j]));
+return at<0||text(x).some(([,t])=>[asked.slice(Math.max(0,at-1),at+n),asked.slice(at,at+n+1)]
+.some(p=>p.length>n&&t.includes(` ${p.join(" ")} `)))});
+if(words.length&&!(asked.length<3?r.items.length:r.items.some(g=>g.some(x=>holds(x)&&beside(x))))){
+r=this.find(k);words=[];
+let all=list;list=t=>all(t.replace(/'[^'"\s]+'/g," "));
+asked=list(k).slice(0,64);texts.clear()}
+if(!r.items.length&&k.includes('"'))r=this.find(k.replace(/"/g," "));
+if(!words.length&&asked.length<3)return r;
+let longest=t=>{let best=0;
 for(let i=0;i+best<asked.length;i++)
-while(i+best<asked.length&&text.includes(` ${asked.slice(i,i+best+1).join(" ")} `))best++;
+while(i+best<asked.length&&t.includes(` ${asked.slice(i,i+best+1).join(" ")} `))best++;
 return best},
 known=new Map,
-rank=x=>{if(!known.has(x.location)){let d=this.map.get(x.location);
-let lacks=+!words.every(w=>d.title.includes(w)||d.text.includes(w)),
-run=asked.length<4?0:Math.max(longest(d.title)+.5,longest(d.text));
-known.set(x.location,[lacks,run<3?0:-run])}
+rank=x=>{if(!known.has(x.location)){let[[,title],[,body]]=text(x),
+n=title.trim().split(" ").length,head=longest(title),
+run=Math.max(head+(head>3&&head===n?1.25:.5),longest(body));
+known.set(x.location,run<3?[+!holds(x),0,0,0]:[+!holds(x),-run,-head,n])}
 return known.get(x.location)},
-order=(a,b)=>rank(a)[0]-rank(b)[0]||rank(a)[1]-rank(b)[1];
+order=(a,b)=>rank(a).map((v,i)=>v-rank(b)[i]).find(v=>v)||0;
 for(let g of r.items)g.sort(order);
 r.items.sort((a,b)=>order(a[0],b[0]));
 return r}

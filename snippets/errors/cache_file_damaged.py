@@ -111,9 +111,10 @@ def libraries() -> int:
 
 
 def shown(text: str) -> str:
-    """Return the first lines of a message, without the compiler's command and without folders."""
+    """Return the first lines of a message, without the compiler's command, without folders, with short file names."""
     text = re.sub(r"Command:.*?Output:\n", "", text.split("Set TORCHDYNAMO_VERBOSE")[0], flags=re.DOTALL)
-    return re.sub(r"(?<![\w.])/(?:[\w.+@-]+/)+", "…/", text).strip()[:400]
+    text = re.sub(r"(?<![\w.])/(?:[\w.+@-]+/)+", "…/", text)
+    return re.sub(r"\bc[a-z2-7]{51}\b", "<hash>", text).strip()[:400]
 
 
 def row(step: str, call: str, seen: Row, status: str = "ok", note: str = "") -> Row:

@@ -9,7 +9,7 @@
 # ///
 """torch.save, pickle and deepcopy of a compiled model: all three work.
 
-Up to torch 2.3 they raised AttributeError: Can't pickle local object 'convert_frame.<locals>._convert_frame'.
+Up to torch 2.3 the first two raised "Can't pickle local object 'convert_frame.<locals>._convert_frame'".
 
 Columns
     step        "problem" or "fix"

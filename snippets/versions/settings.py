@@ -14,7 +14,7 @@ read from one version of this list. Nothing is compiled, nothing is timed.
 
 Columns
     subject     "setting", "back end" or "function"
-    setting     its full name: ``torch._inductor.config.fx_graph_cache``, a name for ``backend=``,
+    full_name   its full name: ``torch._inductor.config.fx_graph_cache``, a name for ``backend=``,
                 ``torch.compiler.compile``
     value       a setting's default as Python writes it; for a back end "listed" (list_backends() shows it) or
                 "for debugging" (with exclude_tags=() only); for a function "there"
@@ -103,23 +103,23 @@ def built_in(names: list[str]) -> list[str]:
 
 def run() -> list[Row]:
     """Return one row for each setting, back end and function of torch.compiler (columns: module docstring)."""
-    rows = [{"subject": "setting", "setting": name, "value": value} for name, value in defaults().items()]
+    rows = [{"subject": "setting", "full_name": name, "value": value} for name, value in defaults().items()]
     listed = torch.compiler.list_backends()
     from torch._dynamo import list_backends
 
     everything = sorted(set(list_backends(exclude_tags=())))
     for name in built_in(everything):
         value = "listed" if name in listed else "for debugging"
-        rows.append({"subject": "back end", "setting": name, "value": value})
+        rows.append({"subject": "back end", "full_name": name, "value": value})
     for name in sorted(torch.compiler.__all__):
-        rows.append({"subject": "function", "setting": f"torch.compiler.{name}", "value": "there"})
+        rows.append({"subject": "function", "full_name": f"torch.compiler.{name}", "value": "there"})
     return [row | {"status": "ok", "note": None} for row in rows]
 
 
 def main() -> None:
     """Print the rows."""
     for row in run():
-        print(f"{row['subject']:9} {row['setting']:58} {row['value']}")
+        print(f"{row['subject']:9} {row['full_name']:58} {row['value']}")
 
 
 if __name__ == "__main__":

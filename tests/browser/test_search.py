@@ -103,6 +103,8 @@ def test_a_message_about_a_word_that_is_nowhere_still_finds_something(visit: Cal
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_every_message_of_the_catalogue_finds_its_entry_first(visit: Callable[..., Any], language: str) -> None:
     page = visit(f"/{language}/").page
+    _paste(page, "torch.compile")
+    page.wait_for_selector(FIRST, timeout=60_000)  # the index is loaded and read
     missed = []
     for one in problems.load().values():
         if not one.message:
@@ -113,25 +115,50 @@ def test_every_message_of_the_catalogue_finds_its_entry_first(visit: Callable[..
                 """([first, page, id]) => { const links = document.querySelectorAll(first + ' a');
                 return new URL(links[0]?.href).pathname.endsWith(page) && links[1]?.href.endsWith(id); }""",
                 arg=[FIRST, f"/{language}/errors/{one.page}/", f"#{one.id}"],
-                timeout=6_000,
+                timeout=10_000,
             )
         except Exception:  # the time-out of the browser's library, which may not be installed
             missed.append((one.message, _first_links(page)[:2]))
     assert missed == []
 
 
+#: What readers paste, by entry: the exception before it, their own names, numbers and paths, marks of a traceback.
+OTHER_NAMES = {
+    "recompile-limit": "W1130 12:00:00.000 4711 torch/_dynamo/convert_frame.py:1676] [7/8] "
+    "torch._dynamo hit config.recompile_limit (8) "
+    "function: 'my_step' (train.py:17) last reason: 7/7: tensor 'x' size mismatch at index 0",
+    "last-small-batch": "triggered by the following guard failure(s): "
+    "- 0/0: tensor 'images' size mismatch at index 0. expected 128, actual 80",
+    "constraint-violation": "torch.fx.experimental.symbolic_shapes.ConstraintViolationError: Constraints violated "
+    "(L['tokens'].size()[1])! For more information, run with TORCH_LOGS=\"+dynamic\". - You marked "
+    "L['tokens'].size()[1] as dynamic but your code specialized it to be a constant (77).",
+    "orig-mod-keys": "RuntimeError: Error(s) in loading state_dict for GPT: Missing key(s) in state_dict: "
+    '"wte.weight", "lm_head.weight". Unexpected key(s) in state_dict: "_orig_mod.wte.weight".',
+    "wrapper-type": 'Traceback (most recent call last): File "/home/me/infer.py", line 12, in <module> '
+    "head = model[3] ~~~~~^^^ TypeError: 'OptimizedModule' object is not subscriptable",
+    "overwritten-output": "RuntimeError: Error: accessing tensor output of CUDAGraphs that has been overwritten by a "
+    'subsequent run. Stack trace: File "/home/me/train.py", line 88, in forward return self.out(h).',
+    "backend-loses-gradients": "RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn",
+    "unrecognized-mode": "RuntimeError: Unrecognized mode=max_autotune, should be one of: default, lite, "
+    "reduce-overhead, max-autotune-no-cudagraphs, max-autotune",
+    "unexpected-option": "RuntimeError: Unexpected optimization option max_autotune_gemms, known options are "
+    "['TYPE_CHECKING', 'inplace_padding', 'can_inplace_pad_graph_input']",
+    "data-dependent-guard": "GuardOnDataDependentSymNode: Could not guard on data-dependent expression Eq(u3, 7) "
+    "(unhinted: Eq(u3, 7)).  (Size-like symbols: none)",
+    "missing-python-headers": "CppCompileError: C++ compile error Output: /cache/ab/cabx.main.cpp:3:10: "
+    "fatal error: Python.h: No such file or directory 3 | #include <Python.h>",
+    "function-made-anew": "- 0/3: ___check_obj_id(L['act'], 140233187), type=<class 'function'>",
+}
+
+
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_a_message_with_other_names_in_it_finds_its_entry_too(visit: Callable[..., Any], language: str) -> None:
     """What a reader pastes has their own numbers and names, and the exception before it."""
     page = visit(f"/{language}/").page
-    _paste(
-        page,
-        "W1130 12:00:00.000 4711 torch/_dynamo/convert_frame.py:1676] [7/8] "
-        "torch._dynamo hit config.recompile_limit (8) "
-        "function: 'my_step' (train.py:17) last reason: 7/7: tensor 'x' size mismatch at index 0",
-    )
-    page.wait_for_function(
-        "([first, id]) => document.querySelectorAll(first + ' a')[1]?.href.endsWith(id)",
-        arg=[FIRST, "#recompile-limit"],
-        timeout=15_000,
-    )
+    for entry, message in OTHER_NAMES.items():
+        _paste(page, message)
+        page.wait_for_function(
+            "([first, id]) => document.querySelectorAll(first + ' a')[1]?.href.endsWith(id)",
+            arg=[FIRST, f"#{entry}"],
+            timeout=15_000,
+        )
