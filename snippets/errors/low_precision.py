@@ -23,8 +23,8 @@ Columns
     evidence    differing=: values that are not eager's bit for bit;
                 error_compiled=, error_eager=: largest error against float64, relative to the largest value;
                 first_rung=: the first back end whose numbers differ from eager's
-    status      "ok"
-    note        ""
+    status      "ok", or "not measured" where this torch heeds a setting only in part
+    note        "", or why
 """
 
 from __future__ import annotations
@@ -96,6 +96,14 @@ def attempt(step: str, call: str, got: torch.Tensor, check: Callable[..., bool])
     return row | {"evidence": evidence, "status": "ok", "note": ""}
 
 
+def in_part(row: Row) -> Row:
+    """Mark the row of a setting that older versions have, and heed only in part."""
+    version = tuple(int(part) for part in torch.__version__.split(".")[:2])
+    if row["happened"] == "fine" or version >= (2, 13):
+        return row
+    return row | {"status": "not measured", "note": "On this torch the setting does not reach every operator on a CPU."}
+
+
 def run() -> list[Row]:
     """Provoke it and fix it (columns: module docstring)."""
     torch._dynamo.reset()
@@ -105,7 +113,7 @@ def run() -> list[Row]:
     return [
         attempt("problem", "torch.allclose(torch.compile(f)(x), f(x))  # bfloat16", compiled, problem),
         attempt("fix", "error(torch.compile(f)(x), f(x.double())) <= error(f(x), f(x.double()))", compiled, fix),
-        attempt("fix", "torch._inductor.config.emulate_precision_casts = True", emulated, torch.equal),
+        in_part(attempt("fix", "torch._inductor.config.emulate_precision_casts = True", emulated, torch.equal)),
     ]
 
 

@@ -10,9 +10,9 @@
 """Compiled training keeps more memory than eager: a recomputation written by hand is merged away.
 
 An autograd.Function that saves only its inputs and computes the rest again in its backward is there to save memory.
-Traced into one graph, forward and recomputation are equal expressions, so they become one, and its result is kept (not
-so on torch 2.14). The fix writes the plain function and lets torch.utils.checkpoint, which the partitioner honours, or
-the memory budget decide what is computed again.
+Traced into one graph, forward and recomputation are equal expressions, so they become one, and its result is kept. The
+fix writes the plain function and lets torch.utils.checkpoint, which the partitioner honours, or the memory budget
+decide what is computed again.
 
 Columns
     step        "problem" or "fix"
