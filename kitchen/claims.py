@@ -17,7 +17,6 @@ from typing import Any
 # Importing them adds their judges: whoever reads the claims needs all of them.
 from kitchen import (
     blocks,
-    citations,
     data,
     excerpts,
     groups,
@@ -26,21 +25,21 @@ from kitchen import (
     judges_versions,  # noqa: F401
     labels,
     tables,
+    versions,
 )
 from kitchen.context import LANGUAGES, Language, PageError, State, did_you_mean
 from kitchen.data import Row
 from kitchen.format import escape, escape_code, number, words_with_code
 from kitchen.judges import JUDGES, Case
-from kitchen.problems import by_torch, check_sources, check_types, read_entries, shown_source
+from kitchen.problems import check_sources, check_types, read_entries, shown_source, sources_line
 
 FOLDER = Path(__file__).with_name("claims")
 COLUMNS = ["tried", "said", "seen", "agrees"]
 VERDICTS = ("true", "half", "until", "false", "not_shown")
 _TEXTS = ("en", "zh", "snippet", "judge", "verdict", "by")
 _ID = re.compile(r"[A-Z][0-9]+")
-_KEYS = {"en", "zh", "snippet", "judge", "versions", "until", "gpu", "where", "sources", "source", "verdict", "by"}
+_KEYS = {"en", "zh", "snippet", "judge", "versions", "until", "where", "sources", "source", "verdict", "by"}
 _BADGES = {"true": "ok", "half": "stale", "until": "stale", "false": "failed", "not_shown": "unavailable"}
-_SPEED = ("speedup_ratio", "speedup_low", "speedup_high")
 
 
 @dataclass(frozen=True)
@@ -162,19 +161,15 @@ def rows_by_machine(one: Claim) -> dict[str, list[Row]]:
     """The rows that a claim rests on, by machine; with ``versions``, of every torch, each row with its ``torch``."""
     if not one.snippet:
         return {}
+    if one.versions:
+        return {machine: versions.rows_of(views) for machine, views in versions.views_of(one.snippet).items()}
     names = groups.names(one.snippet) if groups.is_pattern(one.snippet) else [one.snippet]
     found: dict[str, list[Row]] = {}
     for name in names:
         model = {"model": name.rpartition("/")[2]}
-        if one.versions:
-            for machine, versions in by_torch(name).items():
-                for torch, record in versions.items():
-                    if record.status == "ok":
-                        found.setdefault(machine, []).extend(model | row | {"torch": torch} for row in record.rows)
-        else:
-            for view in data.views(name):
-                rows = view.record.rows if view.ok else []
-                found.setdefault(view.machine.name, []).extend(model | row for row in rows)
+        for view in data.views(name):
+            rows = view.record.rows if view.ok else []
+            found.setdefault(view.machine.name, []).extend(model | row for row in rows)
     return {machine: found[machine] for machine in data.machines() if machine in found}
 
 
@@ -220,10 +215,7 @@ def claim(state: State, name: str) -> str:
         raise PageError(f"unknown claim {name!r}{did_you_mean(name, known)}")
     one, language = known[name], state.language
     said = f'<p class="ck-claim">{labels.message("c_said_by", language, where=_linked(one.where[language]))}</p>'
-    sources = ""
-    if one.sources:
-        links = ", ".join(citations.link(source) for source in one.sources)
-        sources = f'<p class="ck-provenance">{labels.message("p_sources", language, links=links)}</p>'
+    sources = sources_line(one.sources, language)
     if one.by_source:
         told = labels.message("c_by_source", language)
         return f'\n<p class="ck-verdict">{_badge(one, one.by_source, language)} {told}</p>\n\n{said}\n\n{sources}\n'

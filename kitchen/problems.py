@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from kitchen import blocks, citations, data, excerpts, labels, results, tables
-from kitchen.context import ROOT, Language, PageError, State, did_you_mean
+from kitchen.context import Language, PageError, State, did_you_mean
 from kitchen.data import Row, View
 from kitchen.format import escape, escape_code, number, words_with_code
 from kitchen.results import Record, RecordError
@@ -31,7 +31,7 @@ LAYERS = (
 NOT_RUN = ("cuda", "windows", "macos", "several-gpus", "rocm", "other")
 COLUMNS = ["step", "call", "happened", "raised_at", "evidence"]
 _TEXTS = ("message", "layer", "en", "zh", "cured_in", "not_run")
-_LISTS = ("symptoms", "sources", "facts")
+_LISTS = ("symptoms", "sources")
 _KEYS = {*_TEXTS, *_LISTS}
 _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
@@ -47,7 +47,6 @@ class Problem:
     layer: str
     words: dict[str, str]
     sources: tuple[str, ...]
-    facts: tuple[str, ...]
     cured_in: str
     not_run: str
 
@@ -117,7 +116,6 @@ def _one(path: Path, name: str, entry: dict[str, Any]) -> Problem:
         layer=entry["layer"],
         words={"en": entry["en"], "zh": entry["zh"]},
         sources=tuple(entry.get("sources", ())),
-        facts=tuple(entry.get("facts", ())),
         cured_in=entry.get("cured_in", ""),
         not_run=entry.get("not_run", ""),
     )
@@ -169,6 +167,8 @@ def verdict(record: Record) -> str:
         return "unknown"
     if not there:
         return "gone"
+    if fixed is None:
+        return "unknown"
     return "provoked" if fixed else "unfixed"
 
 
@@ -204,10 +204,11 @@ def _message(rows: list[Row], message: str, state: State) -> str:
     return excerpts.code_block(state, said[0], "text") if said else ""
 
 
-def _sources(one: Problem, language: Language) -> str:
-    if not one.sources:
+def sources_line(sources: Iterable[str], language: Language) -> str:
+    """The line of links below a problem or a claim; nothing without sources."""
+    links = ", ".join(citations.link(source) for source in sources)
+    if not links:
         return ""
-    links = ", ".join(citations.link(source) for source in one.sources)
     return f'<p class="ck-provenance">{labels.message("p_sources", language, links=links)}</p>'
 
 
@@ -217,10 +218,11 @@ def problem(state: State, name: str) -> str:
     if name not in known:
         raise PageError(f"unknown problem {name!r}{did_you_mean(name, known)}")
     one, language = known[name], state.language
+    sources = sources_line(one.sources, language)
     if one.not_run:
         words = labels.message(f"p_not_run_{one.not_run}", language)
         mark = blocks.badge("unavailable", labels.message("p_badge_not_run", language))
-        return f'\n<p class="ck-verdict" data-problem="not_run">{mark} {words}</p>\n\n{_sources(one, language)}\n'
+        return f'\n<p class="ck-verdict" data-problem="not_run">{mark} {words}</p>\n\n{sources}\n'
     shown = data.views(one.snippet)
     versions = by_torch(one.snippet)
 
@@ -245,7 +247,7 @@ def problem(state: State, name: str) -> str:
         f'<p class="ck-provenance">{download}</p>\n</details>'
     )
     table = blocks.per_machine(state, one.snippet, shown, body)
-    return f"\n{table}\n\n{fold}\n\n{_sources(one, language)}\n"
+    return f"\n{table}\n\n{fold}\n\n{sources}\n"
 
 
 def shown_source(name: str) -> str:
@@ -419,11 +421,3 @@ def _changed(state: State, known: list[Problem]) -> str:
         link = f'<a href="{one.url(state)}">{_words(one, language)}</a>{place}'
         lines.append(f'<tr><th scope="row">{link}</th>{"".join(cells)}</tr>')
     return "\n" + "\n".join([*lines, "</tbody>", "</table>", "</div>"]) + "\n"
-
-
-def sections(language: Language) -> dict[str, set[str]]:
-    """The section ids that each page of the catalogue has, for the test that every problem has one."""
-    found = {}
-    for path in sorted(Path(ROOT, "docs", language, "errors").glob("*.md")):
-        found[path.stem] = set(re.findall(r"^#{2,4} .*\{#([\w-]+)\}$", path.read_text("utf-8"), re.MULTILINE))
-    return found

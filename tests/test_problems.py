@@ -154,7 +154,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tree:
     (folder / "capture.toml").write_text(
         '[planted-error]\nmessage = "a planted <error>"\nsymptoms = ["error", "slower"]\nlayer = "dynamo"\n'
         'en = "it is `planted`"\nzh = "种下的"\nsources = ["pytorch#1", "some/where#2", "https://example.org/a"]\n'
-        'facts = []\n\n[far-away]\nsymptoms = ["crash"]\nlayer = "runtime"\nen = "far"\nzh = "远"\n'
+        '\n[far-away]\nsymptoms = ["crash"]\nlayer = "runtime"\nen = "far"\nzh = "远"\n'
         'sources = ["pytorch#3"]\nnot_run = "cuda"\n'
     )
     monkeypatch.setattr(problems, "FOLDER", folder)
@@ -178,6 +178,7 @@ BOTH = [row("problem", "error", error="E", message="here is a planted <error> ``
         ([BOTH[0], row("fix", "fine"), row("fix", "error")], "unfixed"),
         ([row("problem", "fine"), row("fix", "fine")], "gone"),
         ([row("problem", "fine", status="not measured"), row("fix", "fine")], "unknown"),
+        ([BOTH[0], row("fix", "", status="not measured", note="no compiler")], "unknown"),
     ],
 )
 def test_the_state_follows_from_the_record(tree: Tree, rows: list[Row], state: str) -> None:
