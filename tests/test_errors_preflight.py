@@ -111,7 +111,7 @@ def test_a_compiler_without_headers_is_found(tmp_path: Path) -> None:
     assert rows["compiler"]["outcome"] == "fine"
     for name in ("openmp", "compile-cpu"):
         assert rows[name]["outcome"] == "breaks"
-        assert "fatal error: omp.h" in rows[name]["found"]
+        assert "omp.h" in rows[name]["found"], "the compiler says it in its own words"
         assert str(tmp_path) not in rows[name]["found"]
 
 

@@ -44,29 +44,33 @@ def test_only_a_changed_page_is_taken_apart_and_the_entries_are_the_same(monkeyp
     assert _build(("a/", "one two"), meta={"search": {"boost": 2}}).taken_apart == ["a/"]
 
 
-def _built(tmp_path: Path, worker: str) -> tuple[Any, Path]:
-    folder = tmp_path / "assets/javascripts/workers"
-    folder.mkdir(parents=True)
-    path = folder / "search.0123.min.js"
-    path.write_text(worker, "utf-8")
-    return SimpleNamespace(site_dir=str(tmp_path), theme={"language": "en"}, extra={}), path
+def _built(tmp_path: Path, *mends: search.Mend) -> tuple[Any, dict[str, Path]]:
+    """A site with the theme's scripts, in which only what these mend is left."""
+    folder = tmp_path / "assets/javascripts"
+    (folder / "workers").mkdir(parents=True)
+    paths = {mend.script: folder / mend.script.replace("*", "0123") for mend in search.MENDED}
+    for script, path in paths.items():
+        path.write_text("".join(f"/**/{mend.wrong}" for mend in mends if mend.script == script), "utf-8")
+    return SimpleNamespace(site_dir=str(tmp_path), theme={"language": "en"}, extra={}), paths
 
 
-def test_the_worker_is_mended_at_every_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_scripts_are_mended_at_every_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "is_root", lambda config: False)
-    config, path = _built(tmp_path, "".join(f"/*{i}*/{wrong}" for i, (wrong, _, _) in enumerate(search._MENDED)))
+    config, paths = _built(tmp_path, *search.MENDED)
     search.on_post_build(config)
-    assert path.read_text("utf-8") == "".join(f"/*{i}*/{right}" for i, (_, right, _) in enumerate(search._MENDED))
+    for script, path in paths.items():
+        expected = "".join(f"/**/{mend.right}" for mend in search.MENDED if mend.script == script)
+        assert path.read_text("utf-8") == expected
 
 
-@pytest.mark.parametrize("missing", range(len(search._MENDED)))
-def test_a_worker_that_has_changed_stops_the_build(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: int
+@pytest.mark.parametrize("missing", search.MENDED, ids=lambda mend: mend.seen)
+def test_a_script_that_has_changed_stops_the_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: search.Mend
 ) -> None:
     monkeypatch.setattr(search, "is_root", lambda config: False)
-    config, path = _built(tmp_path, "".join(w for i, (w, _, _) in enumerate(search._MENDED) if i != missing))
-    before = path.read_text("utf-8")
+    config, paths = _built(tmp_path, *(mend for mend in search.MENDED if mend is not missing))
+    before = {path: path.read_text("utf-8") for path in paths.values()}
     with pytest.raises(PluginError, match=r"kitchen/hooks/search\.py") as raised:
         search.on_post_build(config)
-    assert search._MENDED[missing][2] in str(raised.value)
-    assert path.read_text("utf-8") == before
+    assert missing.seen in str(raised.value)
+    assert {path: path.read_text("utf-8") for path in paths.values()} == before

@@ -35,7 +35,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from unittest import mock
+from unittest.mock import patch
 
 import torch
 from torch import nn
@@ -75,7 +75,7 @@ def problem() -> torch.Tensor:
 
 def fix() -> torch.Tensor:
     """Do as the message says, with a cache that has not seen this model. (A folder of its own stays useful.)"""
-    with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, {"TORCHINDUCTOR_CACHE_DIR": folder}):
+    with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, {"TORCHINDUCTOR_CACHE_DIR": folder}):
         return problem()
 
 

@@ -6,6 +6,7 @@ In both languages an error message that is pasted whole finds the section of wha
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Callable
 from typing import Any
 
@@ -33,6 +34,35 @@ def test_the_first_result_holds_the_whole_word(visit: Callable[..., Any], words:
         arg=[FIRST, "融合" if words == "算子融合" else words],
         timeout=10_000,
     )
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_no_beginning_of_a_word_breaks_the_search(visit: Callable[..., Any], language: str) -> None:
+    seen = visit(f"/{language}/")
+    page = seen.page
+    page.click(".md-search__input")
+    page.keyboard.type("torch", delay=15)
+    page.wait_for_selector(FIRST, timeout=15_000)
+    for letter in string.ascii_lowercase + string.digits:
+        page.fill(".md-search__input", "")
+        page.wait_for_function("() => !document.querySelector('.md-search-result__item')", timeout=10_000)
+        page.keyboard.type(letter)
+        page.keyboard.press("End")
+        page.wait_for_function(
+            "() => /\\d/.test(document.querySelector('.md-search-result__meta').innerText)", timeout=10_000
+        )
+    assert seen.faults() == []
+
+
+@pytest.mark.parametrize("query", ["", "?h=torch", "?q=torch"])
+def test_the_index_is_fetched_when_it_is_wanted(visit: Callable[..., Any], query: str) -> None:
+    seen = visit(f"/en/glossary/{query}")
+    page = seen.page
+    loaded = "() => performance.getEntriesByType('resource').some(e => e.name.endsWith('search_index.json'))"
+    assert page.evaluate(loaded) is bool(query)
+    page.keyboard.press("f")
+    page.wait_for_function(loaded, timeout=10_000)
+    assert seen.faults() == []
 
 
 SEEN = "see `torch._dynamo.list_backends()` for available backends."

@@ -119,11 +119,13 @@ def test_a_row_opens_to_its_samples_and_environment(opened: Callable[..., Any], 
     details = page.locator(".ck-explorer__details")
     details.locator("circle").first.wait_for()
     link = details.get_by_role("link", name="record").get_attribute("href")
-    record = json.loads((built_site / link.split(seen.server + "/")[1]).read_text("utf-8"))
+    path = built_site / link.split(seen.server + "/")[1]
+    record = json.loads(path.read_text("utf-8"))
+    environment = json.loads((path.parents[1] / "run.json").read_text("utf-8"))["environment"]
     row = next(r for r in record["rows"] if (r["variant"], r["workload"]) == ("inductor", "inference"))
     assert details.locator("circle").count() == len(row["samples_us"])
     assert record["snippet"] in details.locator("pre").inner_text()
-    details.get_by_text("2.13.0+cpu").first.wait_for()
+    details.get_by_text(environment["torch"]).first.wait_for()
 
 
 def test_what_is_downloaded_is_what_is_shown(opened: Callable[..., Any], tmp_path: Path) -> None:
