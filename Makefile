@@ -43,12 +43,14 @@ lint: $(VENV)/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# Without ARGS tests run beside each other; then come those that look at a clock, alone.
+# Without ARGS the browser's tests run beside those that look at no clock; then come the others, alone.
 test: lint
 ifeq ($(strip $(ARGS)),)
-	@$(BIN)/python -m pytest -m "not clock" --numprocesses logical --maxprocesses 4 --dist loadgroup; first=$$?; \
-	$(BIN)/python -m pytest -m clock; second=$$?; \
-	test $$first = 0 && test $$second = 0
+	@$(BIN)/python -m pytest -m browser >$(VENV)/browser-tests.log 2>&1 & browser=$$!; \
+	$(BIN)/python -m pytest -m "clockless and not browser"; first=$$?; \
+	wait $$browser; shown=$$?; cat $(VENV)/browser-tests.log; \
+	$(BIN)/python -m pytest -m "not clockless and not browser"; second=$$?; \
+	test $$first = 0 && test $$shown = 0 && test $$second = 0
 else
 	$(BIN)/python -m pytest $(ARGS)
 endif

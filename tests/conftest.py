@@ -1,4 +1,6 @@
-"""Fixtures shared by all tests, which of them run alone, and which share a worker."""
+"""Fixtures shared by all tests, and which tests may run beside others."""
+
+from fnmatch import fnmatchcase
 
 import pytest
 
@@ -6,14 +8,18 @@ from tests.site_fixtures import built_site, project, second_port, site_port, two
 
 __all__ = ["built_site", "project", "second_port", "site_port", "two_machine_site"]
 
-#: Files whose slow tests hold times against each other: they run alone. Others of the kind carry the mark themselves.
-TIMED = ("test_snippets", "test_snippets_eager", "test_snippets_inductor", "test_tool_trials")
+#: Files whose tests compare counts, texts and pages, and no times: a busy machine makes them slower, never wrong.
+CLOCKLESS = (
+    "test_problems", "test_errors_*", "test_fact_check_stale", "test_claims", "test_versions", "test_snippets_versions",
+    "test_parity", "test_page_*", "test_coverage_of_snippets", "test_hooks_*", "test_javascript", "test_sitecheck",
+    "test_bundle", "test_results", "test_schema", "test_snippet", "test_tools", "test_verdicts_*", "test_workflows",
+    "test_tool_calculator", "test_tool_chooser", "test_tool_explorer", "test_tool_pipeline", "test_tool_timeline",
+    "test_pipeline_picture",
+)  # fmt: skip
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that look at a clock, and keep the tests of a file, which share what they made, in one worker."""
+    """Mark the tests of CLOCKLESS files."""
     for item in items:
-        if item.path.stem in TIMED and item.get_closest_marker("slow"):
-            item.add_marker("clock")
-        if not item.get_closest_marker("own_worker"):
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+        if any(fnmatchcase(item.path.stem, pattern) for pattern in CLOCKLESS):
+            item.add_marker("clockless")

@@ -689,7 +689,6 @@ def test_cuda_graphs_are_said_to_run_only_where_they_did() -> None:
     assert not Variant("x", "backend", "inductor", "max-autotune-no-cudagraphs").wants_cuda_graphs
 
 
-@pytest.mark.clock
 def test_a_step_is_timed_as_torch_times_it() -> None:
     """Taken in turn on the same callable, our blocks are those of torch.utils.benchmark.Timer.
 

@@ -132,7 +132,6 @@ def test_the_number_of_threads_is_given_back() -> None:
     assert [row["happened"] for row in rows] == ["wrong", "fine"]
 
 
-@pytest.mark.clock
 def test_the_outermost_timer_is_the_largest_and_the_sum_is_the_sum(quick: None) -> None:
     module = load("errors/compile_timers_added")
     torch._dynamo.reset()

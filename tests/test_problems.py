@@ -8,6 +8,8 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -72,11 +74,21 @@ def check(one: Problem, rows: list[Row]) -> None:
         assert any(one.message in row["message"] for row in rows if row["step"] == "problem"), rows
 
 
+@pytest.fixture(scope="module")
+def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """The rows of every problem that is to be tried, two at a time: they count, and few of them look at a clock."""
+    asking = [item for item in request.session.items if "runs" in getattr(item, "fixturenames", ())]
+    names = [getattr(item, "callspec").params["name"] for item in asking]  # noqa: B009 - functions alone have one
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        yield {name: pool.submit(run_one, KNOWN[name], tmp_path_factory.mktemp(name)) for name in names}
+        pool.shutdown(cancel_futures=True)
+
+
 @pytest.mark.slow
-@pytest.mark.own_worker
+@pytest.mark.timeout(1800)  # the first waits for its turn
 @pytest.mark.parametrize("name", sorted(PROVOKED))
-def test_it_is_provoked_and_the_fix_works(name: str, tmp_path: Path) -> None:
-    rows = run_one(KNOWN[name], tmp_path)
+def test_it_is_provoked_and_the_fix_works(name: str, runs: dict[str, Any]) -> None:
+    rows = runs[name].result()
     untried = [row["note"] for row in rows if row["step"] == "problem" and row["status"] == "not measured"]
     if len(untried) == sum(row["step"] == "problem" for row in rows):
         # A kernel without Landlock, a torch without gloo: then the record of the reference machine has to do.

@@ -230,7 +230,6 @@ def wait_for(url: str, words: str, seconds: float, server: subprocess.Popen[str]
 
 
 @pytest.mark.slow
-@pytest.mark.clock
 def test_a_saved_page_shows_within_three_seconds(project: Path) -> None:
     port = free_port()
     log = project / "serve.log"
